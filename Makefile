@@ -1,0 +1,70 @@
+# Every target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("gpu-runtime needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=python3.x") if sys.version_info < (3, 11) else None'
+	@echo "setting up .venv (once; about a minute)"
+	@$(PYTHON) -m venv .venv || { echo "no venv module: install it (Debian: apt install python3-venv)"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: .venv/.ready ## make .venv with the pinned dependencies
+
+test: .venv/.ready ## unit and local tests: needs only Python
+	@$(BIN)/python hack/ci.py unit local
+
+test-unit: .venv/.ready ## pure tests, no server
+	$(BIN)/pytest -q tests/unit
+
+test-local: .venv/.ready ## tests on the embedded cluster
+	$(BIN)/pytest -q tests/local
+
+test-kube: .venv/.ready ## tests on a real Kubernetes API server (builds it once: go, 5 minutes)
+	$(BIN)/pytest -q tests/kube
+
+test-faults: .venv/.ready ## crashes, races and watch faults
+	$(BIN)/pytest -q tests/faults
+
+check: .venv/.ready ## format, lint, types, layers, generated files
+	@$(BIN)/python hack/ci.py check
+
+fix: .venv/.ready ## format and apply safe lint fixes
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+manifests: .venv/.ready ## write config/crd, config/rbac and config/samples from the types
+	$(BIN)/python hack/generate.py manifests
+
+generate: .venv/.ready ## write every other generated file
+	$(BIN)/python hack/generate.py code
+
+ci: .venv/.ready ## everything CI runs, with a line a step
+	@$(BIN)/python hack/ci.py check unit local kube faults
+
+mutants: .venv/.ready ## break each rule of the controller runtime in a copy and show that its test fails
+	$(BIN)/python hack/mutants.py
+
+cluster-up: .venv/.ready ## a complete real Kubernetes on this machine (root; Debian)
+	PYTHONPATH=hack $(BIN)/python -m realkube up
+
+cluster-down: .venv/.ready ## stop it and leave nothing behind
+	PYTHONPATH=hack $(BIN)/python -m realkube down
+
+bench: .venv/.ready ## rates and ratios on the real API server; nothing asserts a time
+	$(BIN)/python -m benchmarks
+
+lock: .venv/.ready ## re-pin requirements/ from pyproject.toml
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/runtime.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev -o requirements/dev.txt
+
+clean: ## remove .venv and caches
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis build dist
+
+.PHONY: help setup test test-unit test-local test-kube test-faults check fix manifests generate ci mutants cluster-up cluster-down bench lock clean

@@ -1,0 +1,1 @@
+"""Turns GPU machines into a product, on Kubernetes or on one machine."""

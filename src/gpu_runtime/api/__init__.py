@@ -1,0 +1,1 @@
+"""The nouns: generic object metadata, the product's kinds, and the manifests generated from them."""

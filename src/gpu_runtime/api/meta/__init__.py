@@ -1,0 +1,1 @@
+"""What every Kubernetes object has, whatever its kind. Knows nothing of GPUs."""

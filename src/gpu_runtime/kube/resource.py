@@ -1,0 +1,52 @@
+"""A kind: where it is served and the Struct that its objects are read into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from gpu_runtime.api.meta.object import Object
+
+T = TypeVar("T", bound=Object)
+V = TypeVar("V", bound=Object)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """One kind as the API serves it, read into `type`.
+
+    A Struct may name fewer fields than the kind has: what it leaves out is not decoded, cached or compared.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    type: type[T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified_name(self) -> str:
+        """`deployments.apps`, as kubectl and error messages write it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def view(self, type: type[V]) -> Resource[V]:
+        """The same kind read into another Struct, usually a smaller one for a cache."""
+        return replace(self, type=type)  # type: ignore[arg-type, return-value]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of one object, or of a subresource."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/" + "/".join(quote(part, safe="") for part in parts)
