@@ -14,7 +14,7 @@ V = TypeVar("V", bound=Object)
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """One kind as the API serves it, read into `type`.
+    """One kind as the API serves it, read into `struct`.
 
     A Struct may name fewer fields than the kind has: what it leaves out is not decoded, cached or compared.
     """
@@ -23,7 +23,7 @@ class Resource(Generic[T]):
     version: str
     kind: str
     plural: str
-    type: type[T]
+    struct: type[T]
     namespaced: bool = True
 
     @property
@@ -35,9 +35,9 @@ class Resource(Generic[T]):
         """`deployments.apps`, as kubectl and error messages write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def view(self, type: type[V]) -> Resource[V]:
+    def view(self, struct: type[V]) -> Resource[V]:
         """The same kind read into another Struct, usually a smaller one for a cache."""
-        return replace(self, type=type)  # type: ignore[arg-type, return-value]
+        return replace(self, struct=struct)  # type: ignore[arg-type, return-value]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, of one object, or of a subresource."""

@@ -1,0 +1,121 @@
+"""One HTTP connection pool to one API server, with credentials, and errors that a person can act on."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+
+from gpu_runtime.kube.config import ClusterConfig
+from gpu_runtime.kube.errors import ApiError, Unauthorized, Unreachable, error_from_response
+
+CONNECT_SECONDS = 10.0
+# A peer that vanished without a word (a node lost, a firewall that forgot) is noticed after about half a minute.
+KEEPALIVE = (
+    ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+    if hasattr(socket, "TCP_KEEPIDLE")
+    else ()
+)
+
+
+class Transport:
+    """Sends requests and turns every failure into one of kube.errors. Never retries what may have been done."""
+
+    def __init__(self, config: ClusterConfig, *, user_agent: str, connections: int) -> None:
+        self.config = config
+        self._user_agent = user_agent
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Transport:
+        connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.config.ssl or True, socket_factory=_socket)
+        headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
+        self._session = aiohttp.ClientSession(connector=connector, headers=headers)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @asynccontextmanager
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        subject: str,
+        timeout: aiohttp.ClientTimeout,
+        data: bytes | None = None,
+        parameters: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if self._session is None:
+            raise RuntimeError("the client is closed: use it inside `async with`")
+        headers = {"Content-Type": content_type} if data is not None else {}
+        try:
+            for last in (False, True):
+                if token := await self.config.token.token():
+                    headers["Authorization"] = f"Bearer {token}"
+                async with self._session.request(
+                    method,
+                    self.config.server + path,
+                    params=parameters,
+                    data=data,
+                    headers=headers,
+                    timeout=timeout,
+                    server_hostname=self.config.tls_server_name,
+                    allow_redirects=False,
+                ) as response:
+                    if response.status < 300:
+                        yield response
+                        return
+                    error = error_from_response(
+                        response.status, await response.read(), response.headers.get("Retry-After"), subject=subject
+                    )
+                # A token that was rotated since we last looked: one try with a fresh one tells.
+                if last or not isinstance(error, Unauthorized) or not self.config.token.expire():
+                    raise self._explained(error)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"{subject}: {_connection_problem(error, self.config)}") from error
+
+    def _explained(self, error: ApiError) -> ApiError:
+        if isinstance(error, Unauthorized):
+            who = f"{self.config.server} does not accept the credentials of {self.config.source}"
+            error.args = (f"{error.message}: {who}: they may have expired; log in again or renew the token",)
+        return error
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol = address[0], address[1], address[2]
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEPALIVE:
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    return sock
+
+
+def _connection_problem(error: BaseException, config: ClusterConfig) -> str:
+    server = config.server
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return (
+                f"the certificate of {server} is not signed by the authority in {config.source}: "
+                f"{error.certificate_error.args[-1] if error.certificate_error.args else error}"
+            )
+        case aiohttp.ClientConnectorDNSError():
+            return f"no such host: {server} (from {config.source})"
+        case aiohttp.ClientConnectorError():
+            reason = error.os_error.strerror or error.os_error
+            return f"cannot reach {server}: {reason}; is the cluster up, and is {config.source} the right one?"
+        case TimeoutError():
+            return f"no answer from {server} in time"
+        case _:
+            return f"the connection to {server} broke: {str(error) or type(error).__name__}"
