@@ -1,0 +1,128 @@
+"""A real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and, when asked, kwok."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from realkube import binaries, flags
+from realkube.api import Access
+from realkube.binaries import KUBERNETES
+from realkube.certificates import Authority, signing_key
+from realkube.process import Process, free_ports, wait_until
+from realkube.progress import Say, timed
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody whom the API server knows by a token from its start."""
+
+    name: str
+    token: str
+    groups: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """The user's line of the token file."""
+        return f'{self.token},{self.name},{self.name},"{",".join(self.groups)}"\n'
+
+
+class ControlPlane:
+    """Ready in seconds, all under one folder; ends exactly its own processes, also when its owner is killed."""
+
+    version = KUBERNETES
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        address: str = flags.LOOPBACK,
+        fake_nodes: bool = False,
+        users: Sequence[User] = (),
+        say: Say = print,
+    ) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.admin_user = User("admin", secrets.token_urlsafe(24), ("system:masters",))
+        self._address = address
+        self._fake_nodes = fake_nodes
+        self._users = (self.admin_user, *users)
+        self._say = say
+        self._processes: list[Process] = []
+        for each in ("pki", "logs", "etcd"):
+            (folder / each).mkdir(parents=True, mode=0o700)
+        self.authority = Authority(folder / "pki")
+
+    def __enter__(self) -> ControlPlane:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Return when the server is ready and its controllers work; after a failure nothing is left running."""
+        programs = binaries.ensure(*PROGRAMS, *(["kwok"] if self._fake_nodes else []), say=self._say)
+        etcd_port, peer_port, api_port = free_ports(3, self._address)
+        self.admin = Access(f"https://{self._address}:{api_port}", self.authority.ca_file, self.admin_user.token)
+        identity = self._identity()
+        run = self._run
+        try:
+            with timed("etcd and kube-apiserver ready", self._say):
+                run(programs["etcd"], flags.etcd(self.folder / "etcd", self._address, etcd_port, peer_port))
+                run(programs["kube-apiserver"], flags.apiserver(identity, self._address, api_port, etcd_port))
+                self._wait(self.admin.ready, "kube-apiserver is ready")
+            self.admin.write_kubeconfig(self.kubeconfig)
+            with timed(
+                f"kube-controller-manager, kube-scheduler{', kwok' if self._fake_nodes else ''} working", self._say
+            ):
+                run(programs["kube-controller-manager"], flags.controller_manager(identity, self.kubeconfig))
+                run(programs["kube-scheduler"], flags.scheduler(self.kubeconfig))
+                if self._fake_nodes:
+                    stages = binaries.kwok_stages(self._say)
+                    run(programs["kwok"], flags.kwok(self.kubeconfig, stages, free_ports(1)[0]))
+                self._wait(self._controllers_work, "the default ServiceAccount appears")
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the processes at once: nobody reads their data again, so there is nothing to flush."""
+        while self._processes:
+            self._processes.pop().kill()
+
+    def require_alive(self) -> None:
+        """Raise if one of the processes has ended."""
+        for process in self._processes:
+            process.require_alive()
+
+    def _identity(self) -> flags.Identity:
+        pki = self.folder / "pki"
+        token_file = pki / "tokens.csv"
+        token_file.touch(mode=0o600)
+        token_file.write_text("".join(user.line() for user in self._users))
+        hosts = (*flags.API_SERVER_NAMES, flags.LOOPBACK, flags.SERVICE_ADDRESS, self._address)
+        return flags.Identity(
+            ca_file=self.authority.ca_file,
+            serving=self.authority.server("kube-apiserver", list(dict.fromkeys(hosts))),
+            kubelet_client=self.authority.client("kube-apiserver-kubelet-client", ["system:masters"]),
+            service_account_key=signing_key(pki / "service-account.key"),
+            token_file=token_file,
+        )
+
+    def _controllers_work(self) -> bool:
+        """Pods are refused before their namespace has its ServiceAccount, which the controller manager makes."""
+        return self.admin.request("GET", "/api/v1/namespaces/default/serviceaccounts/default").status == 200
+
+    def _run(self, program: Path, arguments: Sequence[str]) -> None:
+        log = self.folder / "logs" / f"{program.name}.log"
+        self._processes.append(Process(program.name, [program, *arguments], log))
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, what, self._processes)
