@@ -1,8 +1,9 @@
-"""A real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and, when asked, kwok."""
+"""A real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and, when asked for, kwok."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,6 @@ class ControlPlane:
         folder: Path,
         *,
         address: str = flags.LOOPBACK,
-        fake_nodes: bool = False,
         users: Sequence[User] = (),
         say: Say = print,
     ) -> None:
@@ -49,7 +49,6 @@ class ControlPlane:
         self.kubeconfig = folder / "kubeconfig"
         self.admin_user = User("admin", secrets.token_urlsafe(24), ("system:masters",))
         self._address = address
-        self._fake_nodes = fake_nodes
         self._users = (self.admin_user, *users)
         self._say = say
         self._processes: list[Process] = []
@@ -68,7 +67,7 @@ class ControlPlane:
 
     def start(self) -> None:
         """Return when the server is ready and its controllers work; after a failure nothing is left running."""
-        programs = binaries.ensure(*PROGRAMS, *(["kwok"] if self._fake_nodes else []), say=self._say)
+        programs = binaries.ensure(*PROGRAMS, say=self._say)
         etcd_port, peer_port, api_port = free_ports(3, self._address)
         self.admin = Access(f"https://{self._address}:{api_port}", self.authority.ca_file, self.admin_user.token)
         identity = self._identity()
@@ -79,23 +78,28 @@ class ControlPlane:
                 run(programs["kube-apiserver"], flags.apiserver(identity, self._address, api_port, etcd_port))
                 self._wait(self.admin.ready, "kube-apiserver is ready")
             self.admin.write_kubeconfig(self.kubeconfig)
-            with timed(
-                f"kube-controller-manager, kube-scheduler{', kwok' if self._fake_nodes else ''} working", self._say
-            ):
+            with timed("kube-controller-manager and kube-scheduler working", self._say):
                 run(programs["kube-controller-manager"], flags.controller_manager(identity, self.kubeconfig))
                 run(programs["kube-scheduler"], flags.scheduler(self.kubeconfig))
-                if self._fake_nodes:
-                    stages = binaries.kwok_stages(self._say)
-                    run(programs["kwok"], flags.kwok(self.kubeconfig, stages, free_ports(1)[0]))
                 self._wait(self._controllers_work, "the default ServiceAccount appears")
         except BaseException:
             self.stop()
             raise
 
+    def start_kwok(self) -> None:
+        """From now on nodes that carry kwok's annotation, and the pods on them, behave like running ones."""
+        program = binaries.ensure("kwok", say=self._say)["kwok"]
+        self._run(program, flags.kwok(self.kubeconfig, binaries.kwok_stages(self._say), free_ports(1)[0]))
+
     def stop(self) -> None:
-        """End the processes at once: nobody reads their data again, so there is nothing to flush."""
+        """End the processes at once, without a flush: of their data only the logs are of use to anybody."""
         while self._processes:
             self._processes.pop().kill()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    def process_ids(self) -> list[int]:
+        """The processes that run now on its behalf."""
+        return [process.pid for process in self._processes]
 
     def require_alive(self) -> None:
         """Raise if one of the processes has ended."""

@@ -1,0 +1,43 @@
+"""Fixtures for every tier. A server starts when the first test asks for it, once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from equipment import servers
+from equipment.fake_nodes import add_fake_nodes
+from equipment.servers import ApiServer
+
+FAKE_NODES = 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--server",
+        choices=("real", "embedded"),
+        default="real",
+        help="the API server that tests run on; "
+        f"{servers.RUNNING_SERVER}=FILE uses a real one that already runs instead of starting one",
+    )
+
+
+@pytest.fixture(scope="session")
+def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """The API server under the tests, with admin credentials."""
+    with servers.start(request.config.getoption("--server"), tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, api_server: ApiServer) -> Iterator[str]:
+    """A namespace for this test alone."""
+    with servers.fresh_namespace(api_server, request.node.name) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def fake_nodes(api_server: ApiServer) -> list[str]:
+    """Names of Ready nodes on which pods run without a machine: 64 CPUs, 512Gi and 16 GPUs each."""
+    return add_fake_nodes(api_server, FAKE_NODES)

@@ -1,0 +1,1 @@
+"""What tests stand on: servers to talk to, faults to put in between, judges of what was seen."""
