@@ -1,1 +1,85 @@
-"""A level-triggered controller runtime on aiohttp and msgspec. Knows nothing of GPUs."""
+"""A level-triggered controller runtime on aiohttp and msgspec. Knows nothing of GPUs.
+
+A controller is a function from a key to a `Result` that reads stores, computes what should be with pure functions and
+writes the difference through `Children`. A `Manager` keeps the stores filled, elects a leader and runs it.
+"""
+
+from gpu_runtime.kube.children import Change, Children, Written
+from gpu_runtime.kube.client import Client, Patch, Query
+from gpu_runtime.kube.config import ClusterConfig, load_config
+from gpu_runtime.kube.controller import Controller, Result, Source, mapped, owned, primary
+from gpu_runtime.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NameConflict,
+    NotFound,
+    RetryAfter,
+    ServerError,
+    Terminal,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    Unreadable,
+)
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.expectations import Expectations
+from gpu_runtime.kube.lease import Election, Terms
+from gpu_runtime.kube.manager import Manager
+from gpu_runtime.kube.process import run_manager, stop_on_signal
+from gpu_runtime.kube.queue import Queue
+from gpu_runtime.kube.reflector import Reflector
+from gpu_runtime.kube.resource import Resource
+from gpu_runtime.kube.store import Delta, Store, by_owner
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "Change",
+    "Children",
+    "Client",
+    "ClusterConfig",
+    "ConfigError",
+    "Conflict",
+    "Controller",
+    "Delta",
+    "Election",
+    "Expectations",
+    "Forbidden",
+    "Gone",
+    "Invalid",
+    "KubeError",
+    "Manager",
+    "NameConflict",
+    "NotFound",
+    "Patch",
+    "Query",
+    "Queue",
+    "Recorder",
+    "Reflector",
+    "Resource",
+    "Result",
+    "RetryAfter",
+    "ServerError",
+    "Source",
+    "Store",
+    "Terminal",
+    "Terms",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unreachable",
+    "Unreadable",
+    "Written",
+    "by_owner",
+    "load_config",
+    "mapped",
+    "owned",
+    "primary",
+    "run_manager",
+    "stop_on_signal",
+]

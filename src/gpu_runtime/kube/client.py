@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -181,7 +181,7 @@ class Client:
 
     async def watch(
         self, query: Query[T], *, resource_version: str, timeout: float, silence: float
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes since `resource_version`, until the server ends the watch after about `timeout` seconds.
 
         A connection without a byte for `silence` seconds is torn down: half open, it would stay silent for ever.
@@ -198,7 +198,7 @@ class Client:
 
     async def stream(
         self, path: str, *, parameters: Mapping[str, str], silence: float | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """A body in the pieces that it arrives in, such as the log of a Pod."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         send = self._transport.send("GET", path, subject=f"read {path}", parameters=parameters, timeout=limits)

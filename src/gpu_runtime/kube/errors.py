@@ -33,8 +33,8 @@ class RetryAfter(Exception):
         self.seconds = seconds
 
 
-class NameConflict(Terminal):
-    """An object of the name that we need belongs to somebody else. It is never touched."""
+class NameConflict(KubeError):
+    """An object of the name that we need belongs to somebody else. It is never touched; looked at again later."""
 
 
 class Cause(msgspec.Struct, frozen=True):

@@ -1,0 +1,123 @@
+"""Writes what a controller owns, and nothing that it does not own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from gpu_runtime.api.meta.object import Object, ObjectMeta, wire
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.errors import AlreadyExists, NameConflict, NotFound
+from gpu_runtime.kube.resource import Resource
+
+T = TypeVar("T", bound=Object)
+
+
+class Change(StrEnum):
+    """What had to be done to a child."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    NONE = "none"
+    DELETING = "deleting"
+    """It is on its way out under our own name; its successor can be created when it is gone."""
+
+
+@dataclass(frozen=True)
+class Written(Generic[T]):
+    change: Change
+    object: T
+
+
+class Children:
+    """Creates, repairs and deletes children. Identity is checked at every write.
+
+    The Struct of a child holds the fields that its builder sets, and no others: "unchanged" means that the live object,
+    read into that Struct, equals what the builder makes. Fields outside of it belong to whoever wrote them.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def ensure(self, resource: Resource[T], desired: T, cached: T | None) -> Written[T]:
+        """Makes the child be as `desired`, which names its controller; `cached` is what we believe is there."""
+        if cached is None:
+            try:
+                return Written(Change.CREATED, await self._client.create(resource, desired))
+            except AlreadyExists:
+                # Ours, with the answer lost or the cache behind, or somebody else's: a live read tells.
+                cached = await self._client.get(resource, desired.metadata.key)
+        check_ownership(resource, desired, cached)
+        if cached.metadata.deletionTimestamp is not None:
+            return Written(Change.DELETING, cached)
+        difference = changes(cached, desired)
+        if not difference:
+            return Written(Change.NONE, cached)
+        patch = {**difference, "metadata": {**difference.get("metadata", {}), **identity(cached.metadata)}}
+        return Written(Change.CHANGED, await self._client.patch(resource, desired.metadata.key, patch))
+
+    async def delete(self, resource: Resource[T], owner: ObjectMeta, cached: T) -> bool:
+        """Deletes the child if it is still the one that we know and `owner` controls it; False when it was gone."""
+        reference = cached.metadata.controller
+        if reference is None or reference.uid != owner.uid:
+            raise NameConflict(_foreign(resource, cached))
+        if cached.metadata.deletionTimestamp is not None:
+            return True
+        try:
+            await self._client.delete(resource, cached.metadata.key, uid=cached.metadata.uid)
+        except NotFound:
+            return False
+        return True
+
+
+def check_ownership(resource: Resource[T], desired: T, live: T) -> None:
+    """Raises NameConflict unless `live` is controlled by the very owner, by UID, that `desired` names."""
+    wanted, actual = desired.metadata.controller, live.metadata.controller
+    assert wanted is not None, "a child is built with a controller reference"
+    if actual is None or actual.uid != wanted.uid:
+        raise NameConflict(_foreign(resource, live))
+
+
+def identity(live: ObjectMeta) -> dict[str, str]:
+    """The preconditions of a patch: this very object, in the version that we saw."""
+    return {"uid": live.uid, "resourceVersion": live.resourceVersion}
+
+
+def changes(live: Object, desired: Object) -> dict[str, Any]:
+    """The JSON merge patch that turns `live` into `desired`; empty when nothing differs.
+
+    Lists are replaced whole: they are ours, and what a hand added to one has to go. Labels and annotations of the
+    object itself are shared with others, so only those that we set are compared.
+    """
+    before, after = wire(live), wire(desired)
+    live_meta, wanted_meta = before.pop("metadata", {}), after.pop("metadata", {})
+    before.pop("status", None)
+    after.pop("status", None)
+    patch = _difference(before, after)
+    metadata = {
+        field: missing
+        for field in ("labels", "annotations")
+        if (missing := _missing(live_meta.get(field, {}), wanted_meta.get(field, {})))
+    }
+    return {**patch, "metadata": metadata} if metadata else patch
+
+
+def _difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, wanted in after.items():
+        actual = before.get(name)
+        if actual == wanted:
+            continue
+        patch[name] = _difference(actual, wanted) if isinstance(actual, dict) and isinstance(wanted, dict) else wanted
+    return patch
+
+
+def _missing(actual: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in wanted.items() if actual.get(name) != value}
+
+
+def _foreign(resource: Resource[Any], live: Object) -> str:
+    reference = live.metadata.controller
+    holder = f"it belongs to {reference.kind} {reference.name}" if reference else "it has no owner"
+    return f"{resource.kind} {live.metadata.key} exists and is not ours: {holder}; rename or delete it"

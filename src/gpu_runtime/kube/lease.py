@@ -1,0 +1,159 @@
+"""Leader election by a Lease. It saves work; it guards nothing: no write of ours relies on it for safety."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from gpu_runtime.kube.resource import Resource
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    holderIdentity: str = ""
+    leaseDurationSeconds: int = 0
+    acquireTime: datetime | None = None
+    renewTime: datetime | None = None
+    leaseTransitions: int = 0
+
+
+class Lease(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()
+
+
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """A crashed leader is replaced after `duration` + `retry`; one that cannot renew stops after `give_up` seconds."""
+
+    duration: float = 10.0
+    give_up: float = 7.0
+    retry: float = 1.5
+
+
+class Election:
+    """Campaigns for one Lease and keeps it.
+
+    Another holder's times are never compared with our clock: a lease is up when *we* have seen no change of it for its
+    duration, so clocks may differ between machines.
+    """
+
+    def __init__(
+        self, client: Client, key: Key, identity: str, *, terms: Terms | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.key = key
+        self.identity = identity
+        self._client = client
+        self._terms = terms or Terms()
+        self._clock = clock
+        self._lease: Lease | None = None
+        self._changed_at = 0.0
+        self._renewed_at: float | None = None
+        self._log = structlog.get_logger("election").bind(lease=str(key), identity=identity)
+
+    def holds(self) -> bool:
+        """True while nobody else can have taken the lease, also in a process that was frozen and has just woken."""
+        return self._renewed_at is not None and self._clock.monotonic() - self._renewed_at < self._terms.give_up
+
+    async def acquire(self) -> None:
+        """Returns when the lease is ours."""
+        while True:
+            try:
+                if await self._try():
+                    self._log.info("leading")
+                    return
+            except KubeError as error:
+                self._log.warning("cannot campaign; retrying", problem=str(error))
+            await asyncio.sleep(self._terms.retry)
+
+    async def keep(self) -> None:
+        """Renews until that fails for too long or somebody else holds the lease; then returns, no longer leading."""
+        while self.holds():
+            await asyncio.sleep(self._terms.retry)
+            try:
+                async with asyncio.timeout(self._terms.give_up):
+                    if not await self._try() and self._held_by_other():
+                        break
+            except (KubeError, TimeoutError) as error:
+                self._log.warning("cannot renew", problem=str(error) or "no answer in time")
+        self._renewed_at = None
+        self._log.warning("no longer leading")
+
+    async def release(self) -> None:
+        """Hands the lease back so that a successor need not wait for it to run out."""
+        if self._renewed_at is None or self._lease is None:
+            return
+        self._renewed_at = None
+        spec = msgspec.structs.replace(
+            self._lease.spec,
+            holderIdentity="",
+            leaseDurationSeconds=1,
+            renewTime=self._clock.now().replace(microsecond=1),
+        )
+        try:
+            await self._client.replace(LEASES, msgspec.structs.replace(self._lease, spec=spec))
+        except KubeError as error:
+            self._log.warning("could not hand back the lease: it runs out by itself", problem=str(error))
+
+    async def _try(self) -> bool:
+        asked_at = self._clock.monotonic()
+        if self._lease is None or self._lease.spec.holderIdentity != self.identity:
+            await self._look()
+        lease = self._lease
+        if lease is not None and lease.spec.holderIdentity not in ("", self.identity) and not self._expired(lease):
+            return False
+        try:
+            self._note(await self._write(lease))
+        except (Conflict, AlreadyExists, NotFound):
+            # Somebody else was faster, our last answer was lost, or a hand deleted the lease: look before the next try.
+            self._lease = None
+            return False
+        # Counted from before the request: the answer may have taken long.
+        self._renewed_at = asked_at
+        return True
+
+    async def _look(self) -> None:
+        try:
+            self._note(await self._client.get(LEASES, self.key))
+        except NotFound:
+            self._lease = None
+
+    def _note(self, lease: Lease) -> None:
+        if self._lease is None or self._lease.metadata.resourceVersion != lease.metadata.resourceVersion:
+            self._changed_at = self._clock.monotonic()
+        self._lease = lease
+
+    def _held_by_other(self) -> bool:
+        return self._lease is not None and self._lease.spec.holderIdentity != self.identity
+
+    def _expired(self, lease: Lease) -> bool:
+        return self._clock.monotonic() - self._changed_at > lease.spec.leaseDurationSeconds
+
+    async def _write(self, lease: Lease | None) -> Lease:
+        now = self._clock.now()
+        # The server reads these times with six digits after the point or not at all, and zero would print none.
+        now = now.replace(microsecond=now.microsecond or 1)
+        duration = max(1, round(self._terms.duration))
+        if lease is None:
+            spec = LeaseSpec(
+                holderIdentity=self.identity, leaseDurationSeconds=duration, acquireTime=now, renewTime=now
+            )
+            meta = ObjectMeta(name=self.key.name, namespace=self.key.namespace)
+            return await self._client.create(LEASES, Lease(metadata=meta, spec=spec))
+        mine = lease.spec.holderIdentity == self.identity
+        spec = LeaseSpec(
+            holderIdentity=self.identity,
+            leaseDurationSeconds=duration,
+            acquireTime=lease.spec.acquireTime if mine else now,
+            renewTime=now,
+            leaseTransitions=lease.spec.leaseTransitions + (0 if mine else 1),
+        )
+        return await self._client.replace(LEASES, msgspec.structs.replace(lease, spec=spec))

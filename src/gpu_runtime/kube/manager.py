@@ -1,0 +1,156 @@
+"""One process of controllers: caches first, then leadership, then work; the other way round at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+import structlog
+
+from gpu_runtime.api.meta.object import Object
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.kube.controller import DEADLINE_SECONDS, WORKERS, Controller, Reconcile, Source
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.health import health_app, serve
+from gpu_runtime.kube.lease import Election
+from gpu_runtime.kube.metrics import Metrics
+from gpu_runtime.kube.reflector import WATCH_SECONDS, Reflector
+from gpu_runtime.kube.store import Store
+
+T = TypeVar("T", bound=Object)
+DRAIN_SECONDS = 20.0
+
+
+class Manager:
+    """Runs reflectors always, and controllers while it leads (or always, without an election)."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        election: Election | None = None,
+        recorder: Recorder | None = None,
+        health: tuple[str, int] | None = None,
+        drain_seconds: float = DRAIN_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.client = client
+        self.metrics = Metrics()
+        self.leading = asyncio.Event()
+        self.health_port: int | None = None
+        self._election = election
+        self._recorder = recorder
+        self._health = health
+        self._drain_seconds = drain_seconds
+        self._watch_seconds = watch_seconds
+        self._clock = clock
+        self._reflectors: dict[Query[Any], Reflector[Any]] = {}
+        self._controllers: list[Controller] = []
+        self._log = structlog.get_logger("manager")
+
+    def cache(self, query: Query[T]) -> Store[T]:
+        """The store of a query, shared by all who ask for the same one."""
+        if query not in self._reflectors:
+            self._reflectors[query] = Reflector(self.client, query, Store[T](), watch_seconds=self._watch_seconds)
+        store: Store[T] = self._reflectors[query].store
+        return store
+
+    def controller(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        sources: Sequence[Source[Any]],
+        *,
+        workers: int = WORKERS,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> Controller:
+        """A controller that runs while this process leads."""
+        controller = Controller(
+            name, reconcile, sources, workers=workers, deadline=deadline, clock=self._clock, metrics=self.metrics
+        )
+        self._controllers.append(controller)
+        return controller
+
+    def checks(self) -> Mapping[str, str | None]:
+        """What each cache lacks; a standby with warm caches is ready."""
+        for reflector in self._reflectors.values():
+            self.metrics.cached(reflector.query.resource.qualified_name, len(reflector.store), len(reflector.skipped))
+        return {f"cache of {query}": reflector.problem for query, reflector in self._reflectors.items()}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop`; then running reconciles end, the last events are written, the lease is handed back."""
+        async with AsyncExitStack() as stack:
+            if self._health is not None:
+                app = health_app(self.checks, self.metrics.registry)
+                self.health_port = await stack.enter_async_context(serve(app, *self._health))
+            async with asyncio.TaskGroup() as background:
+                tasks = [background.create_task(reflector.run()) for reflector in self._reflectors.values()]
+                if self._recorder is not None:
+                    tasks.append(background.create_task(self._recorder.run()))
+                try:
+                    await self._lead_until(stop)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        await self._farewell()
+
+    async def _lead_until(self, stop: asyncio.Event) -> None:
+        if not await _unless(stop, self._synced()):
+            return
+        while not stop.is_set():
+            if self._election is not None and not await _unless(stop, self._election.acquire()):
+                return
+            await self._work(stop)
+
+    async def _synced(self) -> None:
+        for reflector in self._reflectors.values():
+            await reflector.synced.wait()
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        """Runs the controllers until `stop` or until leadership is lost."""
+        election = self._election
+        permitted = election.holds if election is not None else _always
+        async with asyncio.TaskGroup() as group:
+            work = [group.create_task(controller.run(permitted)) for controller in self._controllers]
+            self.leading.set()
+            self.metrics.leading(True)
+            try:
+                lost = await _unless(stop, election.keep() if election is not None else asyncio.Event().wait())
+            finally:
+                self.leading.clear()
+                self.metrics.leading(False)
+            for controller in self._controllers:
+                controller.stop()
+            if work and not lost:  # whoever lost the lease has a successor at work already, and ends at once
+                await asyncio.wait(work, timeout=self._drain_seconds)
+            for task in work:
+                task.cancel()
+
+    async def _farewell(self) -> None:
+        if self._recorder is not None:
+            await self._recorder.flush()
+        if self._election is not None:
+            await self._election.release()
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> bool:
+    """Awaits `work`; False when `stop` was set first, and then the work is cancelled."""
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+        return False
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+def _always() -> bool:
+    return True
