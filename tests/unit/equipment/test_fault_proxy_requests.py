@@ -1,0 +1,354 @@
+"""Each fault of a request, seen from both sides: what the server got and what the client got."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from equipment.fault_proxy import (
+    FaultProxy,
+    History,
+    calls,
+    creates,
+    deletes,
+    gets,
+    lists,
+    reads,
+    updates,
+    writes,
+)
+from unit.equipment.tiny_server import TinyServer
+
+COLLECTION = "/api/v1/namespaces/ns/configmaps"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+async def create(client: aiohttp.ClientSession, name: str) -> int:
+    async with client.post(COLLECTION, json=config_map(name)) as answer:
+        await answer.read()
+        return answer.status
+
+
+async def lost(request: Any) -> None:
+    """Expects that the client's connection breaks instead of an answer."""
+    with pytest.raises((aiohttp.ClientConnectionError, ConnectionResetError)):
+        await request
+
+
+async def test_a_request_arrives_as_it_was_sent_and_the_answer_as_it_was_given(
+    client: aiohttp.ClientSession,
+) -> None:
+    headers = [("X-Twice", "a"), ("X-Twice", "b"), ("Content-Type", "application/merge-patch+json")]
+    async with client.patch("/echo/a%2Fb?q=%20x&q=2", data="{}", headers=headers) as answer:
+        seen = await answer.json()
+        assert answer.status == 418
+        assert answer.headers.getall("Warning") == ["one", "two"]
+    assert seen["method"] == "PATCH"
+    assert seen["raw_path"] == "/echo/a%2Fb?q=%20x&q=2"
+    assert seen["body"] == "{}"
+    assert [value for name, value in seen["headers"] if name == "X-Twice"] == ["a", "b"]
+    assert ["Authorization", "Bearer secret"] in seen["headers"]
+    assert ["User-Agent", "test-client"] in seen["headers"]
+    assert ["Content-Type", "application/merge-patch+json"] in seen["headers"]
+
+
+async def test_a_large_body_passes_whole_both_ways(client: aiohttp.ClientSession) -> None:
+    async with client.post("/echo/large", data="x" * 300_000) as answer:
+        assert len((await answer.json())["body"]) == 300_000
+
+
+async def test_a_dropped_request_never_reaches_the_server(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    fault = proxy.on(creates("configmaps"), times=1).drop_request()
+    await lost(create(client, "a"))
+    assert tiny.objects == {}
+    [write] = proxy.writes()
+    assert (write.sent, write.status, write.answered, write.applied) == (False, None, None, False)
+    assert fault.hits == [write]
+    assert await create(client, "a") == 201
+
+
+async def test_a_dropped_response_leaves_the_write_done(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(writes("configmaps"), nth=2).drop_response()
+    assert await create(client, "a") == 201
+    await lost(create(client, "b"))
+    assert set(tiny.objects) == {"a", "b"}
+    first, second = proxy.writes()
+    assert first.delivered
+    assert second.applied
+    assert not second.delivered
+    assert second.uid == tiny.objects["b"]["metadata"]["uid"]
+    assert await create(client, "b") == 409
+
+
+async def test_a_held_request_reaches_the_server_only_when_released(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    held = proxy.on(creates(), times=1).hold()
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(create(client, "a"))
+        [exchange] = await held.arrived()
+        assert tiny.requests == []
+        assert await create(client, "b") == 201
+        assert exchange.call.name == "a"
+        held.release()
+        assert await waiting == 201
+    assert list(tiny.objects) == ["b", "a"]
+
+
+async def test_a_held_response_is_of_a_write_that_is_done(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    held = proxy.on(creates(), times=1).hold("after")
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(create(client, "a"))
+        await held.arrived()
+        assert set(tiny.objects) == {"a"}
+        assert not waiting.done()
+        held.release()
+        assert await waiting == 201
+
+
+async def test_a_held_request_can_be_dropped_or_answered_instead(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    dropped = proxy.on(creates().named("a"), times=1).hold()
+    refused = proxy.on(creates().named("b"), times=1).hold()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(lost(create(client, "a")))
+        second = group.create_task(create(client, "b"))
+        await dropped.arrived()
+        await refused.arrived()
+        dropped.drop()
+        refused.answer(409, "AlreadyExists")
+        await first
+        assert await second == 409
+    assert tiny.requests == []
+
+
+async def test_a_held_request_goes_on_when_released_after_its_client_has_left(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    held = proxy.on(creates(), times=1).hold()
+    waiting = asyncio.ensure_future(create(client, "a"))
+    await held.arrived()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await proxy.seen(creates())
+    held.release()
+    [exchange] = await held.finished()
+    assert set(tiny.objects) == {"a"}
+    assert (exchange.status, exchange.answered) == (201, None)
+
+
+async def test_a_postponed_request_is_refused_now_and_done_later(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    late = proxy.on(creates(), times=1).postpone(504)
+    assert await create(client, "a") == 504
+    await late.arrived()
+    assert tiny.objects == {}
+    late.release()
+    [exchange] = await late.finished()
+    assert set(tiny.objects) == {"a"}
+    assert (exchange.status, exchange.answered, exchange.delivered) == (201, 504, False)
+
+
+async def test_a_made_up_answer_asks_no_server_and_carries_its_headers(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(writes(), times=1).answer(429, headers={"Retry-After": "1"})
+    async with client.post(COLLECTION, json=config_map("a")) as answer:
+        body = await answer.json()
+        assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+    assert (body["kind"], body["reason"], body["code"]) == ("Status", "TooManyRequests", 429)
+    assert tiny.requests == []
+    assert await create(client, "a") == 201
+
+
+async def test_a_rewritten_status_hides_a_write_that_was_done(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(creates(), times=1).rewrite_status(500)
+    assert await create(client, "a") == 500
+    assert set(tiny.objects) == {"a"}
+    [write] = proxy.writes()
+    assert (write.status, write.answered, write.applied, write.delivered) == (201, 500, True, False)
+
+
+@pytest.mark.parametrize(("answer", "status"), [("first", 201), ("second", 409)])
+async def test_a_duplicated_request_reaches_the_server_twice(
+    answer: Any, status: int, proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(creates(), times=1).duplicate(answer)
+    assert await create(client, "a") == status
+    assert tiny.methods == ["POST", "POST"]
+    assert [write.status for write in proxy.writes()] == [201, 409]
+    assert [write.delivered for write in proxy.writes()] == [answer == "first", answer == "second"]
+
+
+async def test_a_delayed_request_still_arrives(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    fault = proxy.on(creates(), times=1).delay(0.01)
+    assert await create(client, "a") == 201
+    assert len(fault.hits) == 1
+
+
+async def test_a_rewritten_request_is_what_the_server_stores(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(creates()).rewrite_request(lambda document: {**document, "data": {"injected": "yes"}})
+    await create(client, "a")
+    assert tiny.objects["a"]["data"] == {"injected": "yes"}
+
+
+async def test_a_rewritten_list_shows_items_that_the_server_does_not_have(
+    proxy: FaultProxy, client: aiohttp.ClientSession
+) -> None:
+    await create(client, "a")
+    proxy.on(lists("configmaps"), times=1).rewrite_list(lambda items: [*items, {"metadata": "unreadable"}])
+    async with client.get(COLLECTION) as answer:
+        assert [item["metadata"] for item in (await answer.json())["items"]][1] == "unreadable"
+    async with client.get(COLLECTION) as answer:
+        assert len((await answer.json())["items"]) == 1
+
+
+async def test_a_recorded_list_can_be_served_again(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    async with client.get(COLLECTION) as answer:
+        before = await answer.json()
+    await create(client, "a")
+    proxy.on(lists(), times=1).answer(200, proxy.calls(lists())[0].response)
+    async with client.get(COLLECTION) as answer:
+        assert await answer.json() == before
+
+
+async def test_an_unreachable_server_looks_like_a_broken_connection(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    await tiny.stop()
+    await lost(create(client, "a"))
+    [write] = proxy.writes()
+    assert (write.sent, write.status) == (True, None)
+    assert "no answer from" in proxy.trace[-1]
+
+
+async def test_a_rule_picks_the_nth_and_its_followers(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    proxy.on(creates(), nth=2, times=2).answer(503)
+    assert [await create(client, name) for name in "abcd"] == [201, 503, 503, 201]
+
+
+async def test_a_rule_can_count_each_object_on_its_own(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    proxy.on(creates(), times=1, per_object=True).answer(409)
+    assert [await create(client, name) for name in "abab"] == [409, 409, 201, 201]
+
+
+async def test_a_share_of_calls_is_the_same_for_the_same_seed(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    outcomes = []
+    for _ in range(2):
+        fault = proxy.on(gets(), chance=0.5, seed=7).answer(500)
+        outcomes.append([(await client.get(f"{COLLECTION}/x")).status for _ in range(20)])
+        fault.remove()
+    assert outcomes[0] == outcomes[1]
+    assert set(outcomes[0]) == {404, 500}
+
+
+async def test_a_removed_fault_is_over_and_lets_go_what_it_held(
+    proxy: FaultProxy, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(creates().named("a")).hold()
+    refusing = proxy.on(creates().named("b")).answer(500)
+    waiting = asyncio.ensure_future(create(client, "a"))
+    assert await create(client, "b") == 500
+    await refusing.happened()
+    proxy.remove_faults()
+    assert await waiting == 201
+    assert await create(client, "b") == 201
+
+
+async def test_two_faults_on_one_call_wrap_each_other(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    proxy.on(creates(), times=1).drop_response()
+    proxy.on(creates(), times=1).duplicate()
+    await lost(create(client, "a"))
+    assert tiny.methods == ["POST", "POST"]
+
+
+async def test_calls_are_counted_and_told_apart(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
+    await create(client, "a")
+    mark = proxy.mark()
+    await client.put(f"{COLLECTION}/a", json=config_map("a"))
+    await client.get(f"{COLLECTION}/a")
+    await client.get(COLLECTION)
+    await client.delete(f"{COLLECTION}/a")
+    assert proxy.count(writes()) == 3
+    assert proxy.count(writes(), since=mark) == 2
+    assert proxy.count(reads("configmaps")) == 2
+    assert proxy.count(updates() | deletes()) == 2
+    assert proxy.count(~writes()) == 2
+    assert proxy.count(calls().by("test-client").in_namespace("ns")) == 5
+    assert proxy.count(calls().by("kubectl")) == 0
+    assert [write.resource_version != "" for write in proxy.writes()] == [True, True, False]
+    assert len({write.uid for write in proxy.writes()}) == 1
+
+
+async def test_the_history_is_exported_as_lines_that_can_be_read_back(
+    proxy: FaultProxy, client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    proxy.on(creates().named("b")).answer(500)
+    await create(client, "a")
+    await create(client, "b")
+    proxy.history.write_lines(tmp_path / "history.jsonl")
+    first, second = map(json.loads, (tmp_path / "history.jsonl").read_text().splitlines())
+    assert first["call"]["verb"] == "create"
+    assert first["response"]["metadata"]["name"] == "a"
+    assert second["faults"] == ["answered 500 without the server"]
+    assert "answered 500" in proxy.report()
+
+
+async def test_two_proxies_side_by_side_share_one_history(tiny: TinyServer) -> None:
+    server, history = await tiny.start(), History()
+    async with (
+        FaultProxy(server, name="one", history=history) as one,
+        FaultProxy(server, name="two", history=history) as two,
+    ):
+        for proxy in (one, two, one):
+            async with aiohttp.ClientSession() as session:
+                await session.get(f"{proxy.server.url}{COLLECTION}", ssl=False)
+    assert [exchange.proxy for exchange in history.exchanges] == ["one", "two", "one"]
+    assert (one.count(), two.count()) == (2, 1)
+
+
+async def test_waiting_for_a_fault_that_does_not_happen_fails_with_the_reason(proxy: FaultProxy) -> None:
+    fault = proxy.on(creates("pods")).drop_request()
+    with pytest.raises(AssertionError, match="request dropped on create of pods happened 0 times, not 1"):
+        await fault.happened(within=0.01)
+    with pytest.raises(AssertionError, match="0 arrived, not 2"):
+        await proxy.on(creates()).hold().arrived(2, within=0.01)
+
+
+async def test_a_failing_test_sees_the_trace(tiny: TinyServer, capsys: pytest.CaptureFixture[str]) -> None:
+    async def failing_test() -> None:
+        async with FaultProxy(await tiny.start()) as proxy, aiohttp.ClientSession() as session:
+            proxy.on(lists()).answer(503)
+            await session.get(f"{proxy.server.url}{COLLECTION}", ssl=False)
+            pytest.fail("on purpose")
+
+    with pytest.raises(pytest.fail.Exception, match="on purpose"):
+        await failing_test()
+    assert "list configmaps ns: answered 503 without the server" in capsys.readouterr().err
+
+
+async def test_a_connection_upgrade_is_refused_in_clear_words(client: aiohttp.ClientSession) -> None:
+    async with client.get("/echo/exec", headers={"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}) as answer:
+        assert (answer.status, await answer.text()) == (501, "the fault proxy forwards no connection upgrades")
