@@ -49,7 +49,7 @@ ci: .venv/.ready ## everything CI runs, with a line a step
 	@$(BIN)/python hack/ci.py check unit local kube faults
 
 mutants: .venv/.ready ## break each rule of the controller runtime in a copy and show that its test fails
-	$(BIN)/python hack/mutants.py
+	PYTHONPATH=hack $(BIN)/python hack/mutants.py
 
 cluster-up: .venv/.ready ## a complete real Kubernetes on this machine (root; Debian)
 	PYTHONPATH=hack $(BIN)/python -m realkube up

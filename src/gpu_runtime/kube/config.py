@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import ssl
 import tempfile
@@ -232,7 +231,7 @@ def _pem(data: str | None, path: str | None, directory: Path, what: str) -> str 
             return (directory / path).read_text()
     except OSError as error:
         raise ConfigError(f"{what}: cannot read {directory / str(path)}: {error.strerror}") from error
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{what}: the data is not base64-encoded PEM") from error
     return None
 
