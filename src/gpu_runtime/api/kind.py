@@ -1,0 +1,68 @@
+"""A kind as its CustomResourceDefinition presents it: names, columns and subresources around one Struct."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from gpu_runtime.api.meta.object import Object
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of `kubectl get`; priority 1 shows it with `-o wide` only."""
+
+    name: str
+    path: str
+    type: Literal["string", "integer", "boolean", "date"] = "string"
+    description: str = ""
+    priority: int = 0
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date", "Time since the object was created.")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where `kubectl scale` and autoscalers read and write the number of replicas."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str
+
+
+@dataclass(frozen=True)
+class NameRule:
+    """What `metadata.name` must look like, where children or labels take the name over."""
+
+    pattern: str
+    max_length: int
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """One kind of a group, read into `type`; everything else that its CustomResourceDefinition needs to say."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    type: type[T]
+    singular: str
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    columns: tuple[Column, ...]
+    names: NameRule | None = None
+    scale: Scale | None = None
+    status_subresource: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
+
+    @property
+    def qualified_name(self) -> str:
+        """`gpuunits.runtime.lokiwager.io`: the name of the CustomResourceDefinition."""
+        return f"{self.plural}.{self.group}"

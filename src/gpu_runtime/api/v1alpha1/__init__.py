@@ -1,0 +1,1 @@
+"""The nouns of the product: `runtime.lokiwager.io/v1alpha1`."""

@@ -1,0 +1,59 @@
+"""Types and reasons of conditions: the vocabulary that a status speaks."""
+
+from __future__ import annotations
+
+# Condition types
+READY = "Ready"
+SERVERLESS_READY = "ServerlessReady"
+PREPARED = "Prepared"
+ACCESSOR_READY = "AccessorReady"
+
+# Any kind
+INVALID_SPEC = "InvalidSpec"
+NAME_CONFLICT = "NameConflict"
+POD_STARTUP_FAILED = "PodStartupFailed"
+POD_STATUS_SYNC_FAILED = "PodStatusSyncFailed"
+
+# StockPool
+SCALED_TO_ZERO = "ScaledToZero"
+DEPLOYMENT_PROGRESSING = "DeploymentProgressing"
+DEPLOYMENT_READY = "DeploymentReady"
+DEPLOYMENT_SYNC_FAILED = "DeploymentSyncFailed"
+SERVICE_SYNC_FAILED = "ServiceSyncFailed"
+
+# GPUUnit
+UNIT_READY = "UnitReady"
+UNIT_PROGRESSING = "UnitProgressing"
+STOCK_READY = "StockReady"
+STOCK_NOT_READY = "StockNotReady"
+AWAITING_STOCK = "AwaitingStock"
+STORAGE_NOT_READY = "StorageNotReady"
+STORAGE_MOUNT_INVALID = "StorageMountInvalid"
+ACCESS_CONFIG_INVALID = "AccessConfigInvalid"
+UNIT_DEPLOYMENT_SYNC_FAILED = "UnitDeploymentSyncFailed"
+UNIT_SERVICE_SYNC_FAILED = "UnitServiceSyncFailed"
+UNIT_NETWORK_POLICY_SYNC_FAILED = "UnitNetworkPolicySyncFailed"
+SERVERLESS_CONFIG_INVALID = "ServerlessConfigInvalid"
+UNIT_SERVERLESS_READY = "UnitServerlessReady"
+UNIT_SERVERLESS_PENDING = "UnitServerlessPending"
+UNIT_SERVERLESS_FAILED = "UnitServerlessFailed"
+
+# GPUStorage
+STORAGE_READY = "StorageReady"
+STORAGE_PENDING = "StoragePending"
+STORAGE_INVALID_SPEC = "StorageInvalidSpec"
+STORAGE_CLAIM_LOST = "StorageClaimLost"
+STORAGE_PVC_SYNC_FAILED = "StoragePVCSyncFailed"
+STORAGE_PREPARE_PENDING = "StoragePreparePending"
+STORAGE_PREPARE_RUNNING = "StoragePrepareRunning"
+STORAGE_PREPARE_FAILED = "StoragePrepareFailed"
+STORAGE_PREPARE_READY = "StoragePrepareReady"
+STORAGE_ACCESSOR_READY = "StorageAccessorReady"
+STORAGE_ACCESSOR_PENDING = "StorageAccessorPending"
+STORAGE_ACCESSOR_FAILED = "StorageAccessorFailed"
+
+# GPUFunction
+FUNCTION_READY = "FunctionReady"
+FUNCTION_IDLE = "FunctionIdle"
+FUNCTION_PROGRESSING = "FunctionProgressing"
+WORKERS_FAILED = "WorkersFailed"
