@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
@@ -43,6 +43,10 @@ class _Attempts:
         return pause
 
 
+@overload
+async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = ..., what: str = ...) -> T: ...
+@overload
+async def eventually(probe: Callable[[], T], *, within: float = ..., what: str = ...) -> T: ...
 async def eventually(
     probe: Callable[[], Awaitable[T] | T], *, within: float = 60.0, what: str = "the awaited condition"
 ) -> T:

@@ -11,7 +11,7 @@ import structlog
 
 from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.kube.backoff import JitteredBackoff
-from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.client import PAGE_SIZE, Client, Query
 from gpu_runtime.kube.decoding import Skipped, WatchEvent
 from gpu_runtime.kube.errors import ApiError, Gone, KubeError, NotFound
 from gpu_runtime.kube.store import Store
@@ -34,6 +34,7 @@ class Reflector(Generic[T]):
         backoff: JitteredBackoff | None = None,
         watch_seconds: float = WATCH_SECONDS,
         silence_margin: float = SILENCE_MARGIN_SECONDS,
+        page_size: int = PAGE_SIZE,
         rng: random.Random | None = None,
     ) -> None:
         self.query = query
@@ -45,6 +46,7 @@ class Reflector(Generic[T]):
         self._backoff = backoff or JitteredBackoff()
         self._watch_seconds = watch_seconds
         self._silence_margin = silence_margin
+        self._page_size = page_size
         self._rng = rng or random.Random()  # noqa: S311  spreads load, guards nothing
         self._log = structlog.get_logger("reflector").bind(kind=query.resource.qualified_name)
 
@@ -67,7 +69,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> str:
         try:
-            listing = await self._client.list(self.query)
+            listing = await self._client.list(self.query, limit=self._page_size)
         except Gone:
             # The pages of one list expired under us: ask for all at once, which cannot.
             listing = await self._client.list(self.query, limit=0)
