@@ -1,0 +1,41 @@
+"""Every named case, by subject: one file a subject."""
+
+from __future__ import annotations
+
+from kube.differential.call import Case
+from kube.differential.cases import (
+    admission,
+    create,
+    custom,
+    definitions,
+    delete,
+    lists,
+    metadata,
+    options,
+    patches,
+    pods,
+    requests,
+    subresources,
+    update,
+    watches,
+    workloads,
+)
+
+SUBJECTS: dict[str, list[Case]] = {
+    "create": create.CASES,
+    "metadata": metadata.CASES,
+    "update": update.CASES,
+    "patches": patches.CASES,
+    "delete": delete.CASES,
+    "lists": lists.CASES,
+    "watches": watches.CASES,
+    "subresources": subresources.CASES,
+    "options": options.CASES,
+    "pods": pods.CASES,
+    "workloads": workloads.CASES,
+    "admission": admission.CASES,
+    "custom": custom.CASES,
+    "definitions": definitions.CASES,
+    "requests": requests.CASES,
+}
+ALL = [(subject, case) for subject, cases in SUBJECTS.items() for case in cases]

@@ -1,0 +1,82 @@
+"""Runs a case on two servers side by side and says where their answers differ."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from equipment.servers import ApiServer
+from kube.differential.answer import Answer, Difference, differences
+from kube.differential.call import Call, Case, Step, post
+from kube.differential.filling import Unfilled
+from kube.differential.sending import Side, side
+from kube.differential.tolerated import Tolerance
+
+NAMESPACE = post("/api/v1/namespaces", {"metadata": {"name": "${ns}"}})
+# Without a controller manager nobody makes it, and every pod is refused until it is there.
+ACCOUNT = post("/api/v1/namespaces/${ns}/serviceaccounts", {"metadata": {"name": "default"}})
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two servers, left the real one; the same one twice compares a server with itself."""
+
+    left: ApiServer
+    right: ApiServer
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A step that the two servers answered differently."""
+
+    step: Step
+    left: Answer
+    right: Answer
+    differences: list[Difference]
+
+    def __str__(self) -> str:
+        lines = [f"{describe(self.step)}", f"    real:     {self.left.brief()}", f"    embedded: {self.right.brief()}"]
+        return "\n".join(lines + [f"    {difference}" for difference in self.differences])
+
+
+def describe(step: Step) -> str:
+    if not isinstance(step, Call):
+        return f"watch {step.name}"
+    query = "&".join(f"{key}={value}" for key, value in step.query.items())
+    return f"{step.method} {step.path}{'?' if query else ''}{query}"
+
+
+async def prepare(one: Side) -> None:
+    """Makes the namespace of a case and its ServiceAccount."""
+    for call in (NAMESPACE, ACCOUNT):
+        answer = await one.take(call)
+        if answer.failed and answer.code != 409:
+            raise AssertionError(f"{describe(call)}: {answer.brief()}")
+
+
+async def run(case: Case, pair: Pair, namespace: str, tolerance: Tolerance) -> list[Mismatch]:
+    """Every step of the case whose answers differ, in order; ends at a step that one side cannot send."""
+    async with side(pair.left, f"{namespace}-l") as left, side(pair.right, f"{namespace}-r") as right:
+        await asyncio.gather(prepare(left), prepare(right))
+        found: list[Mismatch] = []
+        for step in case.steps:
+            try:
+                answers = await asyncio.gather(left.take(step), right.take(step))
+            except (Unfilled, TimeoutError, ConnectionError) as error:
+                return [*found, Mismatch(step, *missing(left, right), [Difference("sending", repr(error), "")])]
+            found += compared(step, *answers, tolerance)
+        return found
+
+
+def missing(left: Side, right: Side) -> tuple[Answer, Answer]:
+    return Answer(left.namespace), Answer(right.namespace)
+
+
+def compared(step: Step, left: Answer, right: Answer, tolerance: Tolerance) -> list[Mismatch]:
+    """The mismatch of one step, if there is one that the list of tolerated differences does not hold."""
+    call = step if isinstance(step, Call) else Call(method="WATCH", path="")
+    if call.compare:
+        found = tolerance.without(call, differences(call, left, right))
+    else:
+        found = [] if not left.failed and not right.failed else [Difference("scene", left.brief(), right.brief())]
+    return [Mismatch(step, left, right, found)] if found else []

@@ -1,0 +1,63 @@
+"""The two servers that are compared: a real kube-apiserver with nothing else that writes, and the embedded one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from equipment.servers import RUNNING_SERVER, ApiServer, use_running
+from realkube import binaries, flags
+from realkube.api import Access
+from realkube.control_plane import ControlPlane
+from realkube.process import Process, free_ports, wait_until
+
+
+class BareControlPlane(ControlPlane):
+    """etcd and kube-apiserver alone: no controller or scheduler writes between two calls of a case."""
+
+    def start(self) -> None:
+        programs = binaries.ensure("etcd", "kube-apiserver", "kubectl", say=self._say)
+        etcd_port, peer_port, api_port = free_ports(3, self._address)
+        self.admin = Access(f"https://{self._address}:{api_port}", self.authority.ca_file, self.admin_user.token)
+        try:
+            self._run(programs["etcd"], flags.etcd(self.folder / "etcd", self._address, etcd_port, peer_port))
+            options = flags.apiserver(self._identity(), self._address, api_port, etcd_port, self._service_network)
+            self._run(programs["kube-apiserver"], options)
+            self._wait(self.admin.ready, "kube-apiserver is ready")
+        except BaseException:
+            self.stop()
+            raise
+        self.admin.write_kubeconfig(self.kubeconfig)
+
+
+@contextmanager
+def real_server(folder: Path) -> Iterator[ApiServer]:
+    """A real server: the running one that the environment names, else one of its own."""
+    folder.mkdir(parents=True)
+    if given := os.environ.get(RUNNING_SERVER):
+        with use_running(Path(given), folder) as server:
+            yield server
+        return
+    with (
+        BareControlPlane(folder / "plane", say=lambda _: None) as plane,
+        use_running(plane.kubeconfig, folder) as server,
+    ):
+        yield server
+
+
+@contextmanager
+def embedded_server(folder: Path) -> Iterator[ApiServer]:
+    """An embedded server that runs as a child process."""
+    folder.mkdir(parents=True)
+    data = folder / "data"
+    command = [sys.executable, "-m", "gpu_runtime.local.apiserver", "--data-dir", str(data)]
+    process = Process("embedded", command, folder / "embedded.log")
+    try:
+        wait_until((data / "kubeconfig").exists, "the embedded server answers", [process])
+        with use_running(data / "kubeconfig", folder) as server:
+            yield server
+    finally:
+        process.stop()
