@@ -1,0 +1,1 @@
+"""A Kubernetes-compatible API server on SQLite, for one machine. It would serve any operator."""

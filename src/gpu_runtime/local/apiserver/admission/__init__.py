@@ -1,0 +1,47 @@
+"""Checks and changes that depend on other objects than the one that is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.store import Object, Store
+
+
+@dataclass
+class Attempt:
+    """One write that is about to happen."""
+
+    kind: Kind
+    operation: str
+    namespace: str
+    name: str
+    subresource: str = ""
+    new: Object | None = None
+    old: Object | None = None
+    dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+class Plugin(Protocol):
+    """`admit` may change the new object and runs before validation; `check` may only refuse and runs after it."""
+
+    def admit(self, attempt: Attempt, store: Store) -> None: ...
+
+    def check(self, attempt: Attempt, store: Store) -> None: ...
+
+
+class Chain:
+    """Every plugin in order."""
+
+    def __init__(self, plugins: list[Plugin]) -> None:
+        self._plugins = plugins
+
+    def admit(self, attempt: Attempt, store: Store) -> None:
+        for plugin in self._plugins:
+            plugin.admit(attempt, store)
+
+    def check(self, attempt: Attempt, store: Store) -> None:
+        for plugin in self._plugins:
+            plugin.check(attempt, store)

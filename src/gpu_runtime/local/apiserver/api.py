@@ -1,0 +1,137 @@
+"""The HTTP face: every request ends here, and every failure leaves as a Status."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from gpu_runtime.local.apiserver import discovery, verbs
+from gpu_runtime.local.apiserver.auth import Authenticator
+from gpu_runtime.local.apiserver.builtin import data
+from gpu_runtime.local.apiserver.calls import Call, json_response
+from gpu_runtime.local.apiserver.cluster import Cluster
+from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allowed
+from gpu_runtime.local.apiserver.negotiation import wanted_form
+from gpu_runtime.local.apiserver.openapi import OpenApi
+from gpu_runtime.local.apiserver.store import WriteFailed
+from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
+from gpu_runtime.local.apiserver.targets import Target, parse_target
+
+log = structlog.get_logger()
+
+LARGEST_BODY = 3 * 1024 * 1024
+
+Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
+
+COLLECTION: dict[str, Handler] = {
+    "GET": verbs.list_or_watch,
+    "POST": verbs.create,
+    "DELETE": verbs.delete_collection,
+}
+OBJECT: dict[str, Handler] = {
+    "GET": verbs.get,
+    "PUT": verbs.replace,
+    "PATCH": verbs.patch,
+    "DELETE": verbs.delete,
+}
+
+
+def _failed(status: Status) -> web.Response:
+    return json_response(status.wire(), status.code, status.headers)
+
+
+def page_not_found() -> web.Response:
+    return web.Response(status=404, text="404 page not found\n")
+
+
+class Api:
+    """Answers requests about a cluster."""
+
+    def __init__(self, cluster: Cluster, authenticator: Authenticator, address: str) -> None:
+        self._cluster = cluster
+        self._authenticator = authenticator
+        self._address = address
+        self._openapi = OpenApi(cluster.registry)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Every request; nothing that a client sends ends in a traceback."""
+        try:
+            self._authenticator.check(request)
+            target = parse_target(request.rel_url.raw_path)
+            if target is None:
+                return self._document(request)
+            return await self._resource(request, target)
+        except Status as status:
+            if request.method != "GET":
+                # A refusal may rest on a write that is not on disk yet, and must not be all that a crash leaves of it.
+                await self._cluster.store.settled()
+            return _failed(status)
+        except WriteFailed as failure:
+            log.error("write failed", error=str(failure))
+            return _failed(internal(f"the data directory cannot be written: {failure}"))
+        except web.HTTPRequestEntityTooLarge:
+            text = f"Request entity too large: limit is {LARGEST_BODY}"
+            return _failed(Status(413, "RequestEntityTooLarge", text, {}))
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception:
+            log.exception("request failed", method=request.method, path=request.path)
+            return _failed(internal("unexpected failure; the server's log has the details"))
+
+    async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+        kind = self._cluster.registry.find(target.group, target.version, target.plural)
+        if kind is None or (target.namespace and not kind.namespaced):
+            return page_not_found()
+        if target.name and kind.namespaced and not target.namespace:
+            return page_not_found()
+        if target.subresource:
+            if target.subresource not in kind.subresources:
+                return page_not_found()
+            handler = SUBRESOURCES.get((target.subresource, request.method))
+        elif target.name:
+            handler = OBJECT.get(request.method)
+        else:
+            handler = COLLECTION.get(request.method)
+            if request.method == "POST" and kind.namespaced and not target.namespace:
+                handler = None
+            if request.method == "DELETE" and "deletecollection" not in kind.verbs:
+                handler = None
+        if handler is None:
+            raise method_not_allowed()
+        body = await request.read() if request.method != "GET" else b""
+        form = wanted_form(request.headers.get("Accept", ""))
+        return await handler(self._cluster, Call(request, kind, target, body, form))
+
+    def _document(self, request: web.BaseRequest) -> web.Response:
+        """Everything that is not about objects: discovery, OpenAPI, health."""
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        parts = request.path.strip("/").split("/")
+        if parts[0] in ("healthz", "livez", "readyz"):
+            return web.Response(text="ok")
+        found = self._discovered(parts)
+        return page_not_found() if found is None else json_response(found)
+
+    def _discovered(self, parts: list[str]) -> Any:
+        registry = self._cluster.registry
+        match parts:
+            case ["version"]:
+                return data()["version"]
+            case ["api"]:
+                return discovery.core_versions(self._address)
+            case ["api", version]:
+                return discovery.resource_list(registry, "", version)
+            case ["apis"]:
+                return discovery.group_list(registry)
+            case ["apis", group]:
+                return discovery.one_group(registry, group)
+            case ["apis", group, version]:
+                return discovery.resource_list(registry, group, version)
+            case ["openapi", "v3"]:
+                return self._openapi.index()
+            case ["openapi", "v3", *rest]:
+                return self._openapi.document("/".join(rest))
+        return None

@@ -1,0 +1,156 @@
+"""Delete and deletecollection: preconditions, finalizers, propagation and grace."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from gpu_runtime.local.apiserver.admission import Attempt, Chain
+from gpu_runtime.local.apiserver.environment import Environment, stamp
+from gpu_runtime.local.apiserver.errors import Subject, conflict, not_found
+from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.metadata import FOREGROUND, ORPHAN
+from gpu_runtime.local.apiserver.options import DeleteOptions
+from gpu_runtime.local.apiserver.store import Object, Store, Write
+
+
+class Deletion:
+    """What became of one delete: `obj` as it was last, and whether it is gone."""
+
+    __slots__ = ("gone", "obj", "write")
+
+    def __init__(self, obj: Object, gone: bool, write: Write | None) -> None:
+        self.obj = obj
+        self.gone = gone
+        self.write = write
+
+    async def committed(self) -> None:
+        if self.write is not None:
+            await self.write.committed
+
+
+class Deleter:
+    """Decides every delete. Nothing here awaits."""
+
+    def __init__(self, store: Store, admission: Chain, environment: Environment) -> None:
+        self._store = store
+        self._admission = admission
+        self._environment = environment
+
+    def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Deletion:
+        key = kind.key(namespace, name)
+        record = self._store.current(kind.resource, key)
+        if record is None:
+            raise not_found(kind.subject, name)
+        obj = record.object()
+        check_preconditions(kind.subject, obj, options)
+        attempt = Attempt(kind, "DELETE", namespace, name, old=obj, dry_run=options.dry_run)
+        self._admission.admit(attempt, self._store)
+        self._admission.check(attempt, self._store)
+        meta = obj["metadata"]
+        before = record.object()
+        graceful, pending = self._grace(kind, obj, options)
+        if pending:
+            return Deletion(obj, False, None)
+        wait_for = [one for one in meta.get("finalizers") or [] if one not in (ORPHAN, FOREGROUND)]
+        wait_for += _propagation(meta.get("finalizers") or [], options)
+        waits = bool(wait_for) or not kind.strategy.removable(obj)
+        if graceful is None and waits:
+            self._mark(meta)
+        if wait_for:
+            meta["finalizers"] = wait_for
+        else:
+            meta.pop("finalizers", None)
+        if waits or graceful:
+            write = self._write(kind, key, obj, before, options)
+            return Deletion(obj, False, write)
+        if graceful is not None:
+            # The end of a pod is two steps to a watcher, as on the real server: marked, then gone.
+            self._write(kind, key, obj, before, options)
+        last = dict(obj)
+        write = None if options.dry_run else self._store.write(kind.resource, key, obj, deleted=True)
+        return Deletion(last, True, write)
+
+    def _write(self, kind: Kind, key: str, obj: Object, before: Object, options: DeleteOptions) -> Write | None:
+        if options.dry_run or obj == before:
+            return None
+        return self._store.write(kind.resource, key, obj)
+
+    def _grace(self, kind: Kind, obj: Object, options: DeleteOptions) -> tuple[int | None, bool]:
+        """Seconds that the object still has (None: the kind knows no grace), and whether an earlier delete decides."""
+        meta = obj["metadata"]
+        asked = kind.strategy.grace(obj, options.grace)
+        if asked is None:
+            return None, False
+        now = self._environment.now()
+        if not meta.get("deletionTimestamp"):
+            meta["deletionTimestamp"] = stamp(now + timedelta(seconds=asked))
+            meta["deletionGracePeriodSeconds"] = asked
+            if meta.get("generation"):
+                meta["generation"] += 1
+            return asked, False
+        left = meta.get("deletionGracePeriodSeconds")
+        if not left:
+            return None, False
+        if options.grace is None or options.grace >= left:
+            return left, True
+        end = datetime.fromisoformat(meta["deletionTimestamp"]) + timedelta(seconds=options.grace - left)
+        period = options.grace
+        if end < now:
+            end = now
+            period = 1 if period else 0
+        meta["deletionTimestamp"] = stamp(end)
+        meta["deletionGracePeriodSeconds"] = period
+        return period, False
+
+    def _mark(self, meta: Object) -> None:
+        now = stamp(self._environment.now())
+        if not meta.get("deletionTimestamp"):
+            if meta.get("generation"):
+                meta["generation"] += 1
+            meta["deletionTimestamp"] = now
+        elif meta["deletionTimestamp"] > now:
+            meta["deletionTimestamp"] = now
+        meta["deletionGracePeriodSeconds"] = 0
+
+
+def check_preconditions(subject: Subject, obj: Object, options: DeleteOptions) -> None:
+    meta = obj["metadata"]
+    name = meta["name"]
+    kind = subject._replace(plural=subject.kind)
+    if options.uid is not None and options.uid != meta["uid"]:
+        raise conflict(
+            kind,
+            name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    if options.version is not None and options.version != meta["resourceVersion"]:
+        raise conflict(
+            kind,
+            name,
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record "
+            f"({meta['resourceVersion']}). The object might have been modified",
+        )
+
+
+def _propagation(finalizers: list[str], options: DeleteOptions) -> list[str]:
+    """The finalizers that garbage collection must remove first."""
+    if options.orphan is not None:
+        return [ORPHAN] if options.orphan else []
+    match options.propagation:
+        case "Orphan":
+            return [ORPHAN]
+        case "Foreground":
+            return [FOREGROUND]
+        case "Background":
+            return []
+    return [one for one in finalizers if one in (ORPHAN, FOREGROUND)]
+
+
+def deleted_status(kind: Kind, obj: Object) -> Object:
+    """The answer to a delete that is done."""
+    details = {"name": obj["metadata"]["name"]}
+    if kind.group:
+        details["group"] = kind.group
+    details |= {"kind": kind.plural, "uid": obj["metadata"]["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -1,0 +1,80 @@
+"""From the body of a PATCH to the change that it asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gpu_runtime.local.apiserver.calls import Call
+from gpu_runtime.local.apiserver.documents import check_type, read
+from gpu_runtime.local.apiserver.errors import Status, bad_request, unsupported_media_type
+from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind
+from gpu_runtime.local.apiserver.options import WriteOptions
+from gpu_runtime.local.apiserver.patch import NotAPatch, PatchFailed, json_patch, merge_patch
+from gpu_runtime.local.apiserver.store import Object, decode
+from gpu_runtime.local.apiserver.strategic import strategic_patch
+from gpu_runtime.local.apiserver.writing import Change
+
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+
+
+def media_type(call: Call) -> str:
+    """The kind of patch, which this kind must support."""
+    media = call.content_type.split(";")[0].strip()
+    if media in APPLY:
+        raise unsupported_media_type(
+            "server-side apply is not served by the embedded API server; use client-side apply (kubectl apply without "
+            f"--server-side) or one of: {JSON}, {MERGE}, {STRATEGIC}"
+        )
+    accepted = [JSON, MERGE] if call.kind.custom else [JSON, MERGE, STRATEGIC]
+    if media not in accepted:
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+        )
+    return media
+
+
+def parsed(call: Call) -> Any:
+    try:
+        return decode(call.body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+
+
+def patch_of(call: Call, options: WriteOptions) -> Change:
+    """The change of a patch to the main resource or its status."""
+    media = media_type(call)
+    body = parsed(call)
+    if media != JSON and not isinstance(body, dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
+    kind = call.kind
+
+    def change(stored: Object) -> Object:
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, **stored}
+        patched = apply(media, document, body, kind)
+        check_type(patched, kind.kind, kind.api_version, custom=kind.custom)
+        return read(kind, patched, options.validation, call.warnings)
+
+    return change
+
+
+def apply(media: str, document: Object, body: Any, kind: Kind) -> Any:
+    try:
+        if media == JSON:
+            return json_patch(document, body)
+        if media == MERGE:
+            return merge_patch(document, body)
+        assert isinstance(kind.format, BuiltinFormat)
+        return strategic_patch(document, body, kind.format.node)
+    except NotAPatch as error:
+        raise bad_request(str(error)) from None
+    except PatchFailed as error:
+        raise Status(
+            422, "Invalid", f"the server rejected our request due to an error in our request: {error}", {}
+        ) from None
+    except RecursionError:
+        raise bad_request("the patch is nested too deeply") from None

@@ -1,0 +1,129 @@
+"""The scale subresource: how many, behind one common face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from gpu_runtime.local.apiserver.calls import Call, json_response
+from gpu_runtime.local.apiserver.cluster import Cluster
+from gpu_runtime.local.apiserver.documents import check_type, read
+from gpu_runtime.local.apiserver.errors import Subject, bad_request, invalid, not_found, wrong
+from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.patching import apply, media_type, parsed
+from gpu_runtime.local.apiserver.store import Object
+
+_SUBJECT = Subject("autoscaling", "scales", "Scale")
+
+
+def selector_text(selector: dict[str, Any] | None) -> str:
+    """A LabelSelector object as the one-line selector that it means."""
+    if not selector:
+        return ""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for one in selector.get("matchExpressions") or []:
+        values = ",".join(sorted(one.get("values") or []))
+        match one["operator"]:
+            case "In":
+                terms.append(f"{one['key']} in ({values})")
+            case "NotIn":
+                terms.append(f"{one['key']} notin ({values})")
+            case "Exists":
+                terms.append(one["key"])
+            case "DoesNotExist":
+                terms.append(f"!{one['key']}")
+    return ",".join(sorted(terms))
+
+
+def _at(obj: Any, path: str) -> Any:
+    for part in path.strip(".").split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def _set(obj: Object, path: str, value: Any) -> None:
+    *parents, last = path.strip(".").split(".")
+    for part in parents:
+        obj = obj.setdefault(part, {})
+    obj[last] = value
+
+
+def _paths(kind: Kind) -> dict[str, str]:
+    return kind.scale or {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+def scale_of(kind: Kind, obj: Object) -> Object:
+    """An object seen as a Scale."""
+    paths = _paths(kind)
+    meta = obj["metadata"]
+    kept = {
+        key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if key in meta
+    }
+    status: Object = {"replicas": _at(obj, paths["statusReplicasPath"]) or 0}
+    if kind.custom:
+        selector = _at(obj, paths["labelSelectorPath"]) if paths.get("labelSelectorPath") else ""
+    else:
+        selector = selector_text(_at(obj, ".spec.selector"))
+    if selector:
+        status["selector"] = selector
+    spec = {}
+    if replicas := _at(obj, paths["specReplicasPath"]):
+        spec["replicas"] = replicas
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": kept, "spec": spec, "status": status}
+
+
+async def get(cluster: Cluster, call: Call) -> web.StreamResponse:
+    record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
+    if record is None:
+        raise not_found(call.kind.subject, call.name)
+    return json_response(scale_of(call.kind, record.object()))
+
+
+async def replace(cluster: Cluster, call: Call) -> web.StreamResponse:
+    document = check_type(call.document(), "Scale", "autoscaling/v1", custom=False)
+    return await _write(cluster, call, "UpdateOptions", lambda _scale: document)
+
+
+async def patch(cluster: Cluster, call: Call) -> web.StreamResponse:
+    media = media_type(call)
+    body = parsed(call)
+    if media.startswith("application/strategic"):
+        media = "application/merge-patch+json"  # a Scale has no lists
+    return await _write(cluster, call, "PatchOptions", lambda scale: apply(media, scale, body, call.kind))
+
+
+async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web.StreamResponse:
+    kind = call.kind
+    asked = call.options(options)
+
+    def change(stored: Object) -> Object:
+        scale = wanted(scale_of(kind, stored))
+        replicas, version = _checked(scale, call)
+        _set(stored, _paths(kind)["specReplicasPath"], replicas)
+        if version:
+            stored["metadata"]["resourceVersion"] = version
+        return read(kind, stored, "Ignore", call.warnings)
+
+    outcome = cluster.writer.update(kind, call.namespace, call.name, change, asked, call.warnings, subresource="scale")
+    await outcome.committed()
+    return json_response(scale_of(kind, outcome.obj))
+
+
+def _checked(scale: Any, call: Call) -> tuple[int, str]:
+    """The wanted count and the version that it was read at, from a client's Scale."""
+    if not isinstance(scale, dict):
+        raise bad_request('Scale in version "v1" cannot be handled as a Scale: not an object')
+    spec, meta = scale.get("spec") or {}, scale.get("metadata") or {}
+    replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
+    version = meta.get("resourceVersion", "") if isinstance(meta, dict) else None
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not isinstance(version, str):
+        raise bad_request(
+            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal into Go struct field'
+        )
+    if meta.get("name", call.name) != call.name:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})")
+    if replicas < 0:
+        text = "must be greater than or equal to 0"
+        raise invalid(_SUBJECT, call.name, [wrong("spec.replicas", replicas, text)])
+    return replicas, version

@@ -1,0 +1,357 @@
+"""Built-in kinds as Go reads and writes them: types checked, unknown fields found, empty fields left out or spelled.
+
+A document is read with `read` (a wrong type is an error, nulls and empty values go away, quantities and times take
+their one spelling) and, once defaulted and validated, finished with `complete` (fields that Go always writes appear).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import UTC, datetime
+from typing import Any
+
+from gpu_runtime.local.apiserver.quantities import PATTERN_TEXT, NotAQuantity, canonical
+
+
+class WrongType(Exception):
+    """The document does not fit the kind's types; the whole request is refused."""
+
+
+class Reading:
+    """What came up while one document was read."""
+
+    __slots__ = ("owner", "unknown")
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.owner = ""
+
+
+class Node:
+    """Any JSON value, kept as it is."""
+
+    __slots__ = ()
+    zero: Any = None
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        return value
+
+    def complete(self, value: Any) -> Any:
+        return value
+
+    def is_zero(self, value: Any) -> bool:
+        return value is None
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _mismatch(value: Any, path: str, wanted: str) -> WrongType:
+    return WrongType(f"json: cannot unmarshal {_go_type(value)} into Go struct field {path or '.'} of type {wanted}")
+
+
+class Text(Node):
+    zero = ""
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if not isinstance(value, str):
+            raise _mismatch(value, path, "string")
+        return value
+
+    def is_zero(self, value: Any) -> bool:
+        return not value
+
+
+class Truth(Node):
+    zero = False
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if not isinstance(value, bool):
+            raise _mismatch(value, path, "bool")
+        return value
+
+    def is_zero(self, value: Any) -> bool:
+        return not value
+
+
+class Integer(Node):
+    __slots__ = ("limit", "name")
+    zero = 0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.limit = 2**31 if name == "int32" else 2**63
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if isinstance(value, bool) or not isinstance(value, int) or not -self.limit <= value < self.limit:
+            raise _mismatch(value, path, self.name)
+        return value
+
+    def is_zero(self, value: Any) -> bool:
+        return not value
+
+
+class Number(Node):
+    zero = 0
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise _mismatch(value, path, "float64")
+        return value
+
+    def is_zero(self, value: Any) -> bool:
+        return not value
+
+
+class IntOrText(Node):
+    zero = 0
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise _mismatch(value, path, "intstr.IntOrString")
+        if isinstance(value, int) and not -(2**31) <= value < 2**31:
+            raise _mismatch(value, path, "int32")
+        return value
+
+    def complete(self, value: Any) -> Any:
+        return 0 if value is None else value
+
+
+class Amount(Node):
+    """A quantity."""
+
+    zero = "0"
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        try:
+            return canonical(value)
+        except NotAQuantity:
+            raise WrongType(
+                f"quantities must match the regular expression '{PATTERN_TEXT}' (at {path or '.'})"
+            ) from None
+
+    def complete(self, value: Any) -> Any:
+        return "0" if value is None else value
+
+
+class Moment(Node):
+    """A time, to the second or to the microsecond, in UTC."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if not isinstance(value, str):
+            raise _mismatch(value, path, "string")
+        try:
+            found = datetime.fromisoformat(value)
+        except ValueError:
+            found = None
+        if found is None or "T" not in value or found.tzinfo is None:
+            raise WrongType(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse (at {path})')
+        return found.astimezone(UTC).isoformat(timespec=self.spec).replace("+00:00", "Z")
+
+
+class Binary(Node):
+    zero = ""
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        if not isinstance(value, str):
+            raise _mismatch(value, path, "[]uint8")
+        try:
+            return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
+        except (binascii.Error, ValueError):
+            raise WrongType(f"illegal base64 data at input byte 0 (at {path})") from None
+
+
+class Sequence(Node):
+    __slots__ = ("items",)
+
+    def __init__(self, items: Node) -> None:
+        self.items = items
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
+        if not isinstance(value, list):
+            raise _mismatch(value, path, "[]")
+        items = self.items
+        found = []
+        for at, one in enumerate(value):
+            if one is None:
+                found.append({} if isinstance(items, Struct) else items.zero)
+            else:
+                found.append(items.read(one, f"{path}[{at}]", reading))
+        return found
+
+    def complete(self, value: Any) -> Any:
+        if not value:
+            return None
+        items = self.items
+        return [items.complete(one) for one in value]
+
+    def is_zero(self, value: Any) -> bool:
+        return not value
+
+
+class Mapping(Node):
+    __slots__ = ("values",)
+
+    def __init__(self, values: Node) -> None:
+        self.values = values
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
+        if not isinstance(value, dict):
+            raise _mismatch(value, path, "map")
+        values = self.values
+        found = {}
+        for key, one in value.items():
+            if one is None:
+                found[key] = {} if isinstance(values, Struct) else values.zero
+            else:
+                found[key] = values.read(one, f"{path}.{key}", reading)
+        return found
+
+    def complete(self, value: Any) -> Any:
+        if not value:
+            return None
+        values = self.values
+        return {key: values.complete(one) for key, one in value.items()}
+
+    def is_zero(self, value: Any) -> bool:
+        return not value
+
+
+class Field:
+    """One field of a struct, when Go writes it, and how a strategic merge patch treats it."""
+
+    __slots__ = ("always", "merge_key", "merges", "node", "number", "omit_zero", "pointer", "replaces")
+
+    def __init__(self, node: Node, fact: str, strategy: str = "", merge_key: str = "") -> None:
+        self.node = node
+        self.merges = "merge" in strategy.split(",")
+        self.replaces = "replace" in strategy.split(",")
+        self.merge_key = merge_key
+        flags, _, self.number = fact.partition(":")
+        self.pointer = "p" in flags
+        self.always = "r" in flags
+        self.omit_zero = "z" in flags
+
+
+class Struct(Node):
+    """An object with known fields."""
+
+    __slots__ = ("always", "fields", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fields: dict[str, Field] = {}
+        self.always: list[tuple[str, Field]] = []
+
+    def seal(self) -> None:
+        """Notes the fields that appear even when nobody set them."""
+        for name, field in self.fields.items():
+            if field.pointer:
+                if field.always:
+                    self.always.append((name, field))
+            elif field.always or (isinstance(field.node, (Struct, Moment, Amount, IntOrText)) and not field.omit_zero):
+                self.always.append((name, field))
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
+        if not isinstance(value, dict):
+            raise _mismatch(value, path, self.name)
+        fields = self.fields
+        found: dict[str, Any] = {}
+        for key, one in value.items():
+            field = fields.get(key)
+            if field is None:
+                reading.unknown.append(f"{path}.{key}" if path else key)
+            elif one is not None:
+                read = field.node.read(one, f"{path}.{key}" if path else key, reading)
+                if field.pointer or not field.node.is_zero(read):
+                    found[key] = read
+        return found
+
+    def complete(self, value: Any) -> Any:
+        fields = self.fields
+        found: dict[str, Any] = {}
+        for key, one in (value or {}).items():
+            field = fields.get(key)
+            if field is None or one is None:
+                continue
+            done = field.node.complete(one)
+            if field.pointer or not (field.node.is_zero(done) or (field.omit_zero and done in ({}, None))):
+                found[key] = done
+        for key, field in self.always:
+            if key not in found:
+                found[key] = None if field.pointer else field.node.complete(field.node.zero)
+        return found
+
+
+class Library:
+    """The schemas of every built-in kind, made into nodes when first asked for."""
+
+    def __init__(self, schemas: dict[str, Any], facts: dict[str, dict[str, str]]) -> None:
+        self._schemas = schemas
+        self._facts = facts
+        self._nodes: dict[str, Node] = {}
+
+    def named(self, name: str) -> Node:
+        found = self._nodes.get(name)
+        return found if found is not None else self._make_named(name)
+
+    def raw(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._schemas[name]
+        return found
+
+    def _make_named(self, name: str) -> Node:
+        special: dict[str, Node] = {
+            "Quantity": Amount(),
+            "IntOrString": IntOrText(),
+            "Time": Moment("seconds"),
+            "MicroTime": Moment("microseconds"),
+        }
+        short = name.rpartition(".")[2]
+        raw = self._schemas[name]
+        if short in special:
+            self._nodes[name] = special[short]
+        elif "properties" in raw:
+            struct = Struct(short)
+            self._nodes[name] = struct
+            facts = self._facts.get(name, {})
+            for key, one in raw["properties"].items():
+                strategy = one.get("x-kubernetes-patch-strategy", "")
+                merge_key = one.get("x-kubernetes-patch-merge-key", "")
+                struct.fields[key] = Field(self.node(one), facts.get(key, ""), strategy, merge_key)
+            struct.seal()
+        else:
+            self._nodes[name] = self.node(raw)
+        return self._nodes[name]
+
+    def node(self, raw: dict[str, Any]) -> Node:
+        if "$ref" in raw:
+            return self.named(raw["$ref"].rsplit("/", 1)[1])
+        if "allOf" in raw:
+            return self.node(raw["allOf"][0])
+        match raw.get("type"):
+            case "string":
+                return Binary() if raw.get("format") == "byte" else Text()
+            case "boolean":
+                return Truth()
+            case "integer":
+                return Integer(raw.get("format", "int64"))
+            case "number":
+                return Number()
+            case "array":
+                return Sequence(self.node(raw["items"]))
+            case "object" if "additionalProperties" in raw:
+                return Mapping(self.node(raw["additionalProperties"]))
+        return Node()

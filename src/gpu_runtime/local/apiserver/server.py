@@ -1,0 +1,143 @@
+"""Start, serve, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
+
+from gpu_runtime.local.apiserver import certificates
+from gpu_runtime.local.apiserver.admission import Chain
+from gpu_runtime.local.apiserver.admission.plugins import standard_plugins
+from gpu_runtime.local.apiserver.api import LARGEST_BODY, Api
+from gpu_runtime.local.apiserver.auth import Authenticator
+from gpu_runtime.local.apiserver.bootstrap import bootstrap
+from gpu_runtime.local.apiserver.builtin import add_builtin_kinds
+from gpu_runtime.local.apiserver.cluster import Cluster
+from gpu_runtime.local.apiserver.environment import Environment
+from gpu_runtime.local.apiserver.errors import StartError
+from gpu_runtime.local.apiserver.journal import Journal
+from gpu_runtime.local.apiserver.kinds import Registry
+from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfig
+from gpu_runtime.local.apiserver.logs import LogFiles, LogSource
+from gpu_runtime.local.apiserver.store import Store
+
+
+@dataclass(frozen=True)
+class Settings:
+    data_dir: Path
+    port: int = 0
+    keep_seconds: float = 300
+    keep_events: int = 100_000
+    logs: LogSource | None = None
+
+
+class ApiServer:
+    """One embedded API server on one data directory. `async with ApiServer(settings) as server: ...`"""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.url = ""
+        self.kubeconfig = settings.data_dir / "kubeconfig"
+
+    async def __aenter__(self) -> ApiServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Answers requests when this returns, and the kubeconfig is written."""
+        folder = self._settings.data_dir
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StartError(f"cannot use data directory {folder}: {error.strerror}") from error
+        journal = Journal(folder)
+        try:
+            await self._start_on(journal)
+        except BaseException:
+            journal.close()
+            raise
+
+    async def _start_on(self, journal: Journal) -> None:
+        folder = self._settings.data_dir
+        pems = certificates.ensure(folder / "pki")
+        listener = _listen(self._settings.port)
+        port = listener.getsockname()[1]
+        self.url = f"https://127.0.0.1:{port}"
+        self.store = Store(journal, self._settings.keep_seconds, self._settings.keep_events)
+        registry = Registry()
+        add_builtin_kinds(registry)
+        logs = self._settings.logs or LogFiles(folder / "logs")
+        environment = Environment()
+        self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(registry)), environment, logs)
+        bootstrap(self.cluster, port)
+        await self.store.settled()
+        token = ensure_token(folder)
+        api = Api(self.cluster, Authenticator(token), f"127.0.0.1:{port}")
+        server = web.Server(api.handle, request_factory=_request, handler_cancellation=True)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener, ssl_context=_tls(pems)).start()
+        self._chores = asyncio.create_task(self._compact_regularly())
+        write_kubeconfig(self.kubeconfig, self.url, pems, token)
+
+    async def _compact_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(max(0.1, self._settings.keep_seconds / 5))
+            self.store.compact_by_age()
+
+    async def stop(self) -> None:
+        """Lets running requests finish, ends watches, and closes the store."""
+        self._chores.cancel()
+        await asyncio.gather(self._chores, return_exceptions=True)
+        self.store.stop_watches()
+        await self._runner.cleanup()
+        await self.store.settled()
+        self.store.close()
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """A request that may carry as much as the real server takes."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
+        raise StartError(f"port {port} {why}") from error
+    return listener
+
+
+def _tls(pems: certificates.Certificates) -> ssl.SSLContext:
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pems.server, pems.server_key)
+        context.load_verify_locations(pems.ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(
+            f"cannot use certificate {pems.server}: {error}; delete {pems.ca.parent} to have new ones made"
+        ) from error
+    return context

@@ -1,0 +1,344 @@
+"""Objects, their versions and the recent past, in memory; every change is on disk before anybody sees it.
+
+One sequence counts every write of every kind, as etcd's does. Readers see committed versions only; writers, who run one
+after the other on the event loop, see what is about to be committed too: two never act on one old version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpu_runtime.local.apiserver.journal import Append, Drop, Journal, Row
+
+Object = dict[str, Any]
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
+
+
+class Compacted(Exception):
+    """The asked version is no longer kept; `oldest` is the first that is."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"version {asked} is older than {oldest}")
+        self.asked = asked
+        self.oldest = oldest
+
+
+class WriteFailed(Exception):
+    """The disk refused the write; nothing of it was kept."""
+
+
+class Record:
+    """One version of one object. The body is its JSON without apiVersion and kind, which every served version adds."""
+
+    __slots__ = ("_fields", "_labels", "body", "key", "version")
+
+    def __init__(self, key: str, version: int, body: bytes) -> None:
+        self.key = key
+        self.version = version
+        self.body = body
+        self._labels: dict[str, str] | None = None
+        self._fields: dict[str, str] | None = None
+
+    def object(self) -> Object:
+        """A fresh copy that the caller may change."""
+        found: Object = decode(self.body)
+        return found
+
+    @property
+    def labels(self) -> dict[str, str]:
+        if self._labels is None:
+            self._labels = _labels(self.body).metadata.labels or {}
+        return self._labels
+
+    def fields(self, paths: tuple[str, ...]) -> dict[str, str]:
+        """The values that field selectors may ask for, read once."""
+        if self._fields is None:
+            found = self.object()
+            self._fields = {path: field_value(found, path) for path in paths}
+        return self._fields
+
+
+class _Meta(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Meta
+
+
+_labels = msgspec.json.Decoder(_Labelled).decode
+
+
+def field_value(found: Any, path: str) -> str:
+    """The value at a dotted path as a field selector compares it; empty when there is none."""
+    for part in path.split("."):
+        if not isinstance(found, dict):
+            return ""
+        found = found.get(part)
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    return "" if found is None else str(found)
+
+
+class Event:
+    """One committed change: what there was and what there is. A removal keeps the last body."""
+
+    __slots__ = ("at", "deleted", "previous", "record", "resource")
+
+    def __init__(self, resource: str, record: Record, deleted: bool, previous: Record | None, at: float) -> None:
+        self.resource = resource
+        self.record = record
+        self.deleted = deleted
+        self.previous = previous
+        self.at = at
+
+    @property
+    def version(self) -> int:
+        return self.record.version
+
+
+class Shelf:
+    """The objects of one resource in key order, and its recent changes."""
+
+    __slots__ = ("changed", "dropped", "history", "keys", "records")
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        """The last change that the history no longer holds."""
+        self.records: dict[str, Record] = {}
+        self.keys: list[str] = []
+        self.history: list[Event] = []
+        self.changed = asyncio.Event()
+
+    def apply(self, event: Event) -> None:
+        key = event.record.key
+        if event.deleted:
+            if self.records.pop(key, None) is not None:
+                del self.keys[bisect.bisect_left(self.keys, key)]
+        else:
+            if key not in self.records:
+                bisect.insort(self.keys, key)
+            self.records[key] = event.record
+        self.history.append(event)
+
+    def wake(self) -> None:
+        """Wakes every watch of this resource; the next wait starts from a fresh event."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def since(self, version: int) -> list[Event]:
+        """Changes after `version`, in order."""
+        return self.history[bisect.bisect_right(self.history, version, key=_version_of) :]
+
+    def within(self, prefix: str) -> list[Record]:
+        """Records whose key starts with `prefix`, in key order."""
+        if not prefix:
+            return [self.records[key] for key in self.keys]
+        first = bisect.bisect_left(self.keys, prefix)
+        last = bisect.bisect_left(self.keys, prefix[:-1] + chr(ord(prefix[-1]) + 1))
+        return [self.records[key] for key in self.keys[first:last]]
+
+
+def _version_of(event: Event) -> int:
+    return event.record.version
+
+
+class Write:
+    """One change on its way to the disk."""
+
+    __slots__ = ("committed", "event", "version")
+
+    def __init__(self, event: Event, committed: asyncio.Future[None]) -> None:
+        self.event = event
+        self.version = event.version
+        self.committed = committed
+
+
+class Store:
+    """All objects of the cluster. Use from one event loop."""
+
+    def __init__(self, journal: Journal, keep_seconds: float = 300, keep_events: int = 100_000) -> None:
+        self._journal = journal
+        self._keep_seconds = keep_seconds
+        self._keep_events = keep_events
+        self._loop = asyncio.get_running_loop()
+        self._shelves: dict[str, Shelf] = {}
+        self._pending: dict[tuple[str, str], Event] = {}
+        self._recent: deque[Event] = deque()
+        self._last_write: asyncio.Future[None] | None = None
+        self._epoch = 0
+        self.stopping = False
+        self.oldest = journal.oldest
+        self.version = max(1, journal.oldest)
+        self._load()
+        self._assigned = self.version
+        journal.start(self._written)
+
+    def _load(self) -> None:
+        now = time.monotonic()
+        for row in self._journal.rows():
+            shelf = self.shelf(row.resource)
+            record = Record(row.key, row.version, row.body)
+            event = Event(row.resource, record, row.deleted, shelf.records.get(row.key), now)
+            shelf.apply(event)
+            self.version = max(self.version, row.version)
+            if row.version <= self.oldest:
+                shelf.dropped = shelf.history.pop().version
+            else:
+                self._recent.append(event)
+
+    def shelf(self, resource: str) -> Shelf:
+        found = self._shelves.get(resource)
+        if found is None:
+            found = self._shelves[resource] = Shelf()
+        return found
+
+    # Reading: committed versions only.
+
+    def get(self, resource: str, key: str) -> Record | None:
+        return self.shelf(resource).records.get(key)
+
+    def records(self, resource: str, prefix: str = "") -> list[Record]:
+        return self.shelf(resource).within(prefix)
+
+    def list_at(self, resource: str, prefix: str, version: int) -> list[Record]:
+        """The records as they stood right after `version`."""
+        if version == self.version:
+            return self.records(resource, prefix)
+        self.must_keep(version)
+        shelf = self.shelf(resource)
+        past: dict[str, Record | None] = {}
+        for event in reversed(shelf.since(version)):
+            past[event.record.key] = event.previous
+        found = {record.key: record for record in shelf.within(prefix)}
+        for key, record in past.items():
+            if not key.startswith(prefix):
+                continue
+            if record is None:
+                found.pop(key, None)
+            else:
+                found[key] = record
+        return [found[key] for key in sorted(found)]
+
+    def must_keep(self, version: int) -> None:
+        if version < self.oldest:
+            raise Compacted(version, self.oldest)
+
+    # Writing: call `current` and `write` without awaiting in between.
+
+    def current(self, resource: str, key: str) -> Record | None:
+        """What the next write of this key replaces."""
+        waiting = self._pending.get((resource, key))
+        if waiting is not None:
+            return None if waiting.deleted else waiting.record
+        return self.shelf(resource).records.get(key)
+
+    def all_current(self, resource: str, prefix: str = "") -> Iterator[Record]:
+        """What the next writer has to count with."""
+        waiting = {
+            key: event for (kind, key), event in self._pending.items() if kind == resource and key.startswith(prefix)
+        }
+        for record in self.shelf(resource).within(prefix):
+            if record.key not in waiting:
+                yield record
+        for event in waiting.values():
+            if not event.deleted:
+                yield event.record
+
+    def write(self, resource: str, key: str, found: Object, *, deleted: bool = False) -> Write:
+        """Gives the object the next version and sends it to the disk."""
+        previous = self.current(resource, key)
+        self._assigned += 1
+        version = self._assigned
+        found["metadata"]["resourceVersion"] = str(version)
+        record = Record(key, version, encode(found))
+        event = Event(resource, record, deleted, previous, time.monotonic())
+        self._pending[(resource, key)] = event
+        committed: asyncio.Future[None] = self._loop.create_future()
+        committed.add_done_callback(_seen)
+        self._last_write = committed
+        self._journal.append(Append(Row(version, resource, key, deleted, record.body), self._epoch, (event, committed)))
+        return Write(event, committed)
+
+    async def settled(self) -> None:
+        """Waits for every write that was begun: an answer that depends on one must not overtake it."""
+        if self._last_write is not None and not self._last_write.done():
+            await asyncio.wait([self._last_write])
+
+    def _written(self, appends: list[Append], failure: Exception | None) -> None:
+        """Called in the writer's thread."""
+        self._loop.call_soon_threadsafe(self._publish, appends, failure)
+
+    def _publish(self, appends: list[Append], failure: Exception | None) -> None:
+        for append in appends:
+            event, committed = append.token
+            mark = (event.resource, event.record.key)
+            if self._pending.get(mark) is event:
+                del self._pending[mark]
+            if failure is not None:
+                self._epoch = max(self._epoch, append.epoch + 1)
+                committed.set_exception(WriteFailed(str(failure)))
+                continue
+            shelf = self.shelf(event.resource)
+            shelf.apply(event)
+            self.version = event.version
+            self._recent.append(event)
+            shelf.wake()
+            committed.set_result(None)
+        if len(self._recent) > self._keep_events:
+            self.compact(self._recent[len(self._recent) // 10].version)
+
+    def compact_by_age(self) -> None:
+        """Forgets what happened longer ago than is kept."""
+        limit = time.monotonic() - self._keep_seconds
+        version = self.oldest
+        for event in self._recent:
+            if event.at > limit:
+                break
+            version = event.version
+        self.compact(version)
+
+    def compact(self, version: int) -> None:
+        """Forgets the past up to `version`: watches and lists from before it are answered with 410."""
+        if version <= self.oldest:
+            return
+        dropped: list[int] = []
+        touched: set[str] = set()
+        while self._recent and self._recent[0].version <= version:
+            event = self._recent.popleft()
+            touched.add(event.resource)
+            if event.previous is not None:
+                dropped.append(event.previous.version)
+            if event.deleted:
+                dropped.append(event.version)
+        for resource in touched:
+            shelf = self.shelf(resource)
+            end = bisect.bisect_right(shelf.history, version, key=_version_of)
+            shelf.dropped = shelf.history[end - 1].version
+            del shelf.history[:end]
+        self.oldest = version
+        self._journal.drop(Drop(tuple(dropped), version))
+
+    def stop_watches(self) -> None:
+        """Ends every watch, so that the server can drain."""
+        self.stopping = True
+        for shelf in self._shelves.values():
+            shelf.wake()
+
+    def close(self) -> None:
+        self._journal.close()
+
+
+def _seen(committed: asyncio.Future[None]) -> None:
+    """A failure that no handler waits for any more must not be reported as never retrieved."""
+    if not committed.cancelled():
+        committed.exception()

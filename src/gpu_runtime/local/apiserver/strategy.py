@@ -1,0 +1,84 @@
+"""The rules of a kind: what the server fills in, keeps and refuses when an object is created, updated or deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_runtime.local.apiserver.errors import Cause
+from gpu_runtime.local.apiserver.names import NameRule, dns_subdomain
+from gpu_runtime.local.apiserver.store import Object
+
+
+class Strategy:
+    """The common case; kinds override what differs. Objects are compact: empty fields are absent."""
+
+    name_rule: NameRule = staticmethod(dns_subdomain)
+    create_on_update = False
+    unconditional_update = True
+    returns_deleted = False
+    has_generation = False
+    has_status = False
+    fields: tuple[str, ...] = ()
+    """Field selectors beyond metadata.name and metadata.namespace."""
+
+    def default(self, obj: Object) -> None:
+        """Fills in what the server fills in for every document that it reads."""
+
+    def prepare_create(self, obj: Object) -> None:
+        """Removes what a client may not set, before validation."""
+        if self.has_status:
+            obj.pop("status", None)
+        if self.has_generation:
+            obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        """Keeps what an update of the main resource may not touch."""
+        if self.has_status:
+            keep(new, old, "status")
+        if self.has_generation and self.changed(new, old):
+            bump_generation(new, old)
+
+    def changed(self, new: Object, old: Object) -> bool:
+        """Whether the desired state differs, so that the generation moves."""
+        return bool(new.get("spec") != old.get("spec"))
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        """Keeps everything but the status."""
+        keep(new, old, "spec")
+        for field in ("labels", "deletionTimestamp", "ownerReferences"):
+            keep(new["metadata"], old["metadata"], field)
+
+    def validate(self, obj: Object) -> list[Cause]:  # noqa: ARG002
+        return []
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        return self.validate(new)
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        return []
+
+    def warnings(self, obj: Object) -> list[str]:  # noqa: ARG002
+        return []
+
+    def grace(self, obj: Object, asked: int | None) -> int | None:  # noqa: ARG002
+        """Seconds between a delete and the end; None where deletes are immediate."""
+        return None
+
+    def born(self, obj: Object) -> None:
+        """Last touch before a new object is stored: what only the server can know."""
+
+    def removable(self, obj: Object) -> bool:  # noqa: ARG002
+        """Whether an object without finalizers in metadata may go; Namespaces wait for those in their spec."""
+        return True
+
+
+def keep(new: dict[str, Any], old: dict[str, Any], field: str) -> None:
+    """Sets a field back to what it was."""
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)
+
+
+def bump_generation(new: Object, old: Object) -> None:
+    new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -1,0 +1,138 @@
+"""Subresources: status, scale, log, binding and finalize."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from gpu_runtime.local.apiserver import scale, verbs
+from gpu_runtime.local.apiserver.calls import Call, json_response
+from gpu_runtime.local.apiserver.cluster import Cluster
+from gpu_runtime.local.apiserver.documents import check_type
+from gpu_runtime.local.apiserver.errors import bad_request, conflict, not_found
+from gpu_runtime.local.apiserver.logs import LogQuery
+from gpu_runtime.local.apiserver.options import number, truth
+from gpu_runtime.local.apiserver.store import Object
+
+Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
+
+
+async def replace_status(cluster: Cluster, call: Call) -> web.StreamResponse:
+    return await verbs.replace(cluster, call, "status")
+
+
+async def patch_status(cluster: Cluster, call: Call) -> web.StreamResponse:
+    return await verbs.patch(cluster, call, "status")
+
+
+async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """Assigns a pod to a node, once."""
+    options = call.options("CreateOptions")
+    body = check_type(call.document(), "Binding", "v1", custom=False)
+    node = (body.get("target") or {}).get("name", "")
+    if not node:
+        raise bad_request("binding: target.name is required")
+
+    def change(pod: Object) -> Object:
+        if pod["metadata"].get("deletionTimestamp"):
+            raise conflict(
+                call.kind.subject, call.name, f"pod {call.name} is being deleted, cannot be assigned to a host"
+            )
+        if pod["spec"].get("nodeName"):
+            raise conflict(
+                call.kind.subject, call.name, f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+            )
+        pod["spec"]["nodeName"] = node
+        _scheduled(pod, cluster.environment.timestamp())
+        return pod
+
+    outcome = cluster.writer.update(
+        call.kind, call.namespace, call.name, change, options, call.warnings, subresource="binding"
+    )
+    await outcome.committed()
+    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+
+def _scheduled(pod: Object, now: str) -> None:
+    conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "PodScheduled"]
+    conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
+    pod["status"]["conditions"] = conditions
+
+
+async def finalize(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """Sets a namespace's spec.finalizers; an empty list lets a terminating one go."""
+    return await verbs.replace(cluster, call, "finalize")
+
+
+async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """The output of one container of a pod."""
+    record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
+    if record is None:
+        raise not_found(call.kind.subject, call.name)
+    pod = record.object()
+    query = call.query
+    wanted = LogQuery(
+        container=_container(pod, query.get("container", "")),
+        follow=truth(query, "follow"),
+        previous=truth(query, "previous"),
+        timestamps=truth(query, "timestamps"),
+        tail_lines=number(query, "tailLines"),
+        limit_bytes=number(query, "limitBytes"),
+        since=query.get("sinceTime", ""),
+    )
+    name = pod["metadata"]["name"]
+    pieces = cluster.logs.read(pod, wanted)
+    try:
+        first = await anext(pieces, b"")
+    except FileNotFoundError:
+        if wanted.previous:
+            raise bad_request(f'previous terminated container "{wanted.container}" in pod "{name}" not found') from None
+        reason = _waiting_reason(pod, wanted.container)
+        text = f'container "{wanted.container}" in pod "{name}" is waiting to start: {reason}'
+        raise bad_request(text) from None
+    response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+    await response.prepare(call.request)
+    await response.write(first)
+    async for piece in pieces:
+        await response.write(piece)
+    return response
+
+
+def _container(pod: Object, asked: str) -> str:
+    names: list[str] = [
+        one["name"] for field in ("initContainers", "containers") for one in pod["spec"].get(field) or []
+    ]
+    name = pod["metadata"]["name"]
+    main = [one["name"] for one in pod["spec"].get("containers") or []]
+    if not asked:
+        if len(main) > 1 or len(names) > 1:
+            inits = [one for one in names if one not in main]
+            text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+            raise bad_request(text + (f" or one of the init containers: [{' '.join(inits)}]" if inits else ""))
+        return str(main[0])
+    if asked not in names:
+        raise bad_request(f"container {asked} is not valid for pod {name}")
+    return asked
+
+
+def _waiting_reason(pod: Object, container: str) -> str:
+    for status in pod.get("status", {}).get("containerStatuses") or []:
+        if status.get("name") == container:
+            waiting: dict[str, Any] = (status.get("state") or {}).get("waiting") or {}
+            return str(waiting.get("reason", "ContainerCreating"))
+    return "ContainerCreating"
+
+
+SUBRESOURCES: dict[tuple[str, str], Handler] = {
+    ("status", "GET"): verbs.get,
+    ("status", "PUT"): replace_status,
+    ("status", "PATCH"): patch_status,
+    ("scale", "GET"): scale.get,
+    ("scale", "PUT"): scale.replace,
+    ("scale", "PATCH"): scale.patch,
+    ("binding", "POST"): bind,
+    ("finalize", "PUT"): finalize,
+    ("log", "GET"): log,
+}

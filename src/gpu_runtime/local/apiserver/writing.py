@@ -1,0 +1,215 @@
+"""Create, update and patch: one function from what is to what will be, and one write."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from gpu_runtime.local.apiserver import metadata
+from gpu_runtime.local.apiserver.admission import Attempt, Chain
+from gpu_runtime.local.apiserver.environment import Environment
+from gpu_runtime.local.apiserver.errors import (
+    Status,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    stale,
+    wrong,
+)
+from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.options import WriteOptions, version_of
+from gpu_runtime.local.apiserver.schema import Reading
+from gpu_runtime.local.apiserver.store import Object, Store, Write, encode
+
+Change = Callable[[Object], Object]
+"""From the stored object to the wanted one; may raise Status."""
+
+
+class Outcome:
+    """What a write leads to: the body of the answer, and the commit to wait for."""
+
+    __slots__ = ("body", "created", "obj", "write")
+
+    def __init__(self, kind: Kind, obj: Object, write: Write | None, *, created: bool = False) -> None:
+        self.obj = obj
+        self.write = write
+        self.created = created
+        self.body = kind.prefix + (write.event.record.body if write is not None else encode(obj))[1:]
+
+    async def committed(self) -> None:
+        if self.write is not None:
+            await self.write.committed
+
+
+class Writer:
+    """Decides every write. Nothing here awaits: two writers never see the same version."""
+
+    def __init__(self, store: Store, admission: Chain, environment: Environment) -> None:
+        self.store = store
+        self._admission = admission
+        self._environment = environment
+
+    def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions, warnings: list[str]) -> Outcome:
+        """A new object under its name or a generated one."""
+        if obj["metadata"].get("resourceVersion"):
+            raise Status(500, "", "resourceVersion should not be set on objects to be created")
+        self._begin(kind, namespace, obj)
+        attempt = Attempt(
+            kind,
+            "CREATE",
+            namespace,
+            obj["metadata"].get("name", ""),
+            new=obj,
+            dry_run=options.dry_run,
+            warnings=warnings,
+        )
+        self._admission.admit(attempt, self.store)
+        return self._finish_create(kind, namespace, obj, attempt)
+
+    def _begin(self, kind: Kind, namespace: str, obj: Object) -> None:
+        metadata.place(obj, namespace if kind.namespaced else "")
+        metadata.begin(obj, self._environment.timestamp(), self._environment.uid())
+        meta = obj["metadata"]
+        if meta.get("generateName") and not meta.get("name"):
+            meta["name"] = self._generated_name(kind, namespace, meta["generateName"])
+
+    def _generated_name(self, kind: Kind, namespace: str, prefix: str) -> str:
+        for _ in range(8):
+            name = prefix[:58] + self._environment.suffix()
+            if self.store.current(kind.resource, kind.key(namespace, name)) is None:
+                break
+        return name
+
+    def _finish_create(self, kind: Kind, namespace: str, obj: Object, attempt: Attempt) -> Outcome:
+        strategy = kind.strategy
+        strategy.prepare_create(obj)
+        name = obj["metadata"].get("name", "")
+        causes = metadata.causes(obj["metadata"], kind.namespaced, strategy.name_rule) + strategy.validate(obj)
+        if causes:
+            raise invalid(kind.subject, name, causes)
+        attempt.name = name
+        attempt.warnings += strategy.warnings(obj)
+        self._admission.check(attempt, self.store)
+        existing = self.store.current(kind.resource, kind.key(namespace, name))
+        if existing is not None:
+            refused = already_exists(kind.subject, name)
+            if existing.object()["metadata"].get("deletionTimestamp"):
+                refused.message = f"object is being deleted: {refused.message}"
+            raise refused
+        strategy.born(obj)
+        return self._put(kind, namespace, name, kind.format.complete(obj), attempt.dry_run, created=True)
+
+    def update(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        change: Change,
+        options: WriteOptions,
+        warnings: list[str],
+        *,
+        subresource: str = "",
+        precondition: str = "",
+        may_create: bool = False,
+    ) -> Outcome:
+        """Replaces an object by what `change` makes of it; nothing is written when nothing differs."""
+        record = self.store.current(kind.resource, kind.key(namespace, name))
+        if record is None:
+            if may_create and kind.strategy.create_on_update and not subresource:
+                return self._create_on_update(kind, namespace, name, change({}), options, warnings)
+            raise not_found(kind.subject, name)
+        stored = record.object()
+        old = kind.format.read(record.object(), Reading())
+        uid = old["metadata"]["uid"]
+        if precondition and precondition != uid:
+            why = f"Precondition failed: UID in precondition: {precondition}, UID in object meta: {uid}"
+            raise conflict(kind.subject, name, why)
+        new = change(record.object())
+        metadata.place(new, namespace if kind.namespaced else "")
+        self._check_version(kind, name, new, old)
+        attempt = Attempt(kind, "UPDATE", namespace, name, subresource, new, old, options.dry_run, warnings)
+        self._admission.admit(attempt, self.store)
+        self._validate_update(kind, name, new, old, subresource)
+        attempt.warnings += kind.strategy.warnings(new) if not subresource else []
+        self._admission.check(attempt, self.store)
+        return self._finish_update(kind, namespace, name, new, stored, options.dry_run)
+
+    def _create_on_update(
+        self, kind: Kind, namespace: str, name: str, obj: Object, options: WriteOptions, warnings: list[str]
+    ) -> Outcome:
+        if obj["metadata"].get("uid"):
+            why = f"Precondition failed: UID in precondition: {obj['metadata']['uid']}, UID in object meta: "
+            raise conflict(kind.subject, name, why)
+        if obj["metadata"].get("resourceVersion"):
+            raise stale(kind.subject, name)
+        obj["metadata"].setdefault("name", name)
+        return self.create(kind, namespace, obj, options, warnings)
+
+    def _check_version(self, kind: Kind, name: str, new: Object, old: Object) -> None:
+        asked = new["metadata"].get("resourceVersion", "")
+        if not asked or asked == "0":
+            if not kind.strategy.unconditional_update:
+                subject = kind.subject._replace(kind=kind.plural)
+                raise invalid(subject, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        elif version_of(asked, "metadata.resourceVersion") != int(old["metadata"]["resourceVersion"]):
+            raise stale(kind.subject, name)
+
+    def _validate_update(self, kind: Kind, name: str, new: Object, old: Object, subresource: str) -> None:
+        strategy = kind.strategy
+        metadata.keep_on_update(new["metadata"], old["metadata"])
+        if subresource == "status":
+            strategy.prepare_status(new, old)
+        else:
+            strategy.prepare_update(new, old)
+        causes = metadata.causes(new["metadata"], kind.namespaced, strategy.name_rule)
+        causes += metadata.update_causes(new["metadata"], old["metadata"])
+        if subresource == "status":
+            causes += strategy.validate_status(new, old)
+        else:
+            causes += strategy.validate_update(new, old)
+        if causes:
+            raise invalid(kind.subject, name, list(dict.fromkeys(causes)))
+
+    def _finish_update(
+        self, kind: Kind, namespace: str, name: str, new: Object, stored: Object, dry_run: bool
+    ) -> Outcome:
+        done = kind.format.complete(new)
+        if self._ends(kind, done, stored):
+            key = kind.key(namespace, name)
+            answer = dict(done)
+            write = None if dry_run else self.store.write(kind.resource, key, copy.deepcopy(done), deleted=True)
+            outcome = Outcome(kind, answer, None)
+            outcome.write = write
+            return outcome
+        if done == stored:
+            return Outcome(kind, stored, None)
+        return self._put(kind, namespace, name, done, dry_run)
+
+    def _ends(self, kind: Kind, new: Object, old: Object) -> bool:
+        """Whether the last finalizer of an object under deletion just went."""
+        meta = old["metadata"]
+        if new["metadata"].get("finalizers") or not meta.get("deletionTimestamp"):
+            return False
+        return not meta.get("deletionGracePeriodSeconds") and kind.strategy.removable(new)
+
+    def _put(
+        self, kind: Kind, namespace: str, name: str, obj: Object, dry_run: bool, *, created: bool = False
+    ) -> Outcome:
+        if dry_run:
+            if created:
+                obj["metadata"].pop("resourceVersion", None)
+            return Outcome(kind, obj, None, created=created)
+        write = self.store.write(kind.resource, kind.key(namespace, name), obj)
+        return Outcome(kind, obj, write, created=created)
+
+
+def check_name(obj: Object, name: str) -> None:
+    """A PUT's body names the object of its URL."""
+    found = obj["metadata"].get("name", "")
+    if not found:
+        raise bad_request("the name of the object (based on the body) was undeterminable: name must be provided")
+    if found != name:
+        raise bad_request(f"the name of the object ({found}) does not match the name on the URL ({name})")
