@@ -1,0 +1,1 @@
+"""The node of the embedded cluster: pods as sandboxed process trees of this machine."""

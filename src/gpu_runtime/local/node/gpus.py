@@ -1,0 +1,84 @@
+"""The machine's GPUs, and which container holds which."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+SIMULATED_MEMORY = 80 * 1024**3
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One device: `id` is what CUDA_VISIBLE_DEVICES takes, `devices` the files that a container needs to use it."""
+
+    id: str
+    name: str
+    memoryBytes: int
+    devices: list[str] = []
+
+
+class NotEnoughGpus(Exception):
+    """The pod asks for more GPUs than are free; the message says how many there are."""
+
+
+def simulated(count: int) -> list[Gpu]:
+    return [Gpu(id=str(number), name="Simulated GPU", memoryBytes=SIMULATED_MEMORY) for number in range(count)]
+
+
+def discover() -> list[Gpu]:
+    """The real GPUs through NVML; none where the driver or its Python binding is missing."""
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # the binding raises its own types, which cannot be named without it
+        return []
+    try:
+        return [_describe(nvml, nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(nvml.nvmlDeviceGetCount())]
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _describe(nvml: Any, handle: Any) -> Gpu:
+    minor = nvml.nvmlDeviceGetMinorNumber(handle)
+    shared = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"]
+    return Gpu(
+        id=str(nvml.nvmlDeviceGetUUID(handle)),
+        name=str(nvml.nvmlDeviceGetName(handle)),
+        memoryBytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        devices=[str(Path("/dev") / name) for name in (f"nvidia{minor}", *shared)],
+    )
+
+
+def allocate(
+    gpus: Iterable[Gpu], held: Iterable[Mapping[str, list[str]]], wanted: Mapping[str, int]
+) -> dict[str, list[str]]:
+    """Gives each container its own GPUs out of those that nobody holds; all or nothing."""
+    taken = {id_ for holding in held for ids in holding.values() for id_ in ids}
+    free = [gpu.id for gpu in gpus if gpu.id not in taken]
+    total = sum(wanted.values())
+    if total > len(free):
+        raise NotEnoughGpus(f"Requested: {total}, Available: {len(free)}")
+    given: dict[str, list[str]] = {}
+    for container, count in wanted.items():
+        if count:
+            given[container], free = free[:count], free[count:]
+    return given
+
+
+def environment(ids: list[str]) -> dict[str, str]:
+    """What makes a program use exactly these devices, and none when there are none."""
+    visible = ",".join(ids)
+    return {"NVIDIA_VISIBLE_DEVICES": visible or "void", "CUDA_VISIBLE_DEVICES": visible}
+
+
+def devices(gpus: Iterable[Gpu], ids: list[str]) -> list[str]:
+    """The device files that a container holding `ids` may see, each once."""
+    found: dict[str, None] = {}
+    for gpu in gpus:
+        if gpu.id in ids:
+            found.update(dict.fromkeys(gpu.devices))
+    return list(found)

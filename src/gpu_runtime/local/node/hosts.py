@@ -1,0 +1,56 @@
+"""The files by which names resolve inside a pod."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+DOMAIN = "svc.cluster.local"
+
+
+class ServiceName(NamedTuple):
+    """A Service and the address that its name stands for."""
+
+    namespace: str
+    name: str
+    address: str
+
+
+def hosts_file(address: str, hostname: str, namespace: str, services: Iterable[ServiceName]) -> str:
+    """The pod's own name and every Service by its long names; those of its own namespace by their short name too."""
+    lines = [
+        "# Kubernetes-managed hosts file.",
+        "127.0.0.1\tlocalhost",
+        "::1\tlocalhost ip6-localhost ip6-loopback",
+        f"{address}\t{hostname}",
+    ]
+    for service in sorted(services):
+        full = f"{service.name}.{service.namespace}"
+        names = [f"{full}.{DOMAIN}", f"{full}.svc", full]
+        if service.namespace == namespace:
+            names.append(service.name)
+        lines.append("\t".join((service.address, " ".join(names))))
+    return "\n".join(lines) + "\n"
+
+
+def resolv_conf(machine: str, namespace: str) -> str:
+    """The machine's name servers that a pod could reach, behind the cluster's search domains."""
+    servers = [
+        line
+        for line in machine.splitlines()
+        if line.split()[:1] == ["nameserver"] and not line.split()[1].startswith(("127.", "::1"))
+    ]
+    return "\n".join([f"search {namespace}.{DOMAIN} {DOMAIN} cluster.local", *servers, "options ndots:5"]) + "\n"
+
+
+def write_in_place(path: Path, content: str) -> None:
+    """Keeps the file itself: containers have it mounted, and a replaced one would stay the old one for them."""
+    data = content.encode()
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(descriptor, data, 0)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,101 @@
+"""The pods' network on this machine: one bridge, one subnet that nobody else uses, one address a pod."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from gpu_runtime.local.node.shim import documents
+from gpu_runtime.local.node.shim.netlink import Netlink
+
+PREFIX = 20  # 4,093 pods before an address is used again
+CANDIDATES = [ipaddress.IPv4Network(f"10.{second}.0.0/{PREFIX}") for second in (213, 214, 215, 216, 217, 218, 219, 220)]
+# Without a bridge every pod has its own address of the loopback network, on which its ports are forwarded.
+LOOPBACK = ipaddress.IPv4Network(f"127.213.0.0/{PREFIX}")
+
+
+class NoSubnet(Exception):
+    """Every subnet we would take is in use on this machine."""
+
+
+class NoAddress(Exception):
+    """Every address of the subnet is held by a pod."""
+
+
+class PodNetwork(msgspec.Struct, frozen=True):
+    """Where pods get their addresses; `bridge` is empty where pods have loopback addresses."""
+
+    bridge: str
+    subnet: str
+
+    @property
+    def gateway(self) -> str:
+        return str(ipaddress.IPv4Network(self.subnet)[1])
+
+    @property
+    def prefix(self) -> int:
+        return ipaddress.IPv4Network(self.subnet).prefixlen
+
+
+def choose_subnet(used: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
+    """The first candidate that overlaps no address or route of the machine. Pure."""
+    taken = list(used)
+    for candidate in CANDIDATES:
+        if not any(candidate.overlaps(network) for network in taken):
+            return candidate
+    raise NoSubnet(f"all of {CANDIDATES[0]} to {CANDIDATES[-1]} overlap with networks of this machine")
+
+
+def choose_address(network: PodNetwork, held: Iterable[str], last: str) -> str:
+    """The next free address after `last`: a freed one is used again as late as possible. Pure."""
+    subnet = ipaddress.IPv4Network(network.subnet)
+    taken = {*held, network.gateway, str(subnet[0]), str(subnet[-1])}
+    start = int(ipaddress.IPv4Address(last)) - int(subnet[0]) if last else 1
+    for step in range(1, subnet.num_addresses):
+        address = str(subnet[(start + step) % subnet.num_addresses])
+        if address not in taken:
+            return address
+    raise NoAddress(f"all addresses of {network.subnet} are held by pods")
+
+
+def open_bridge(record: Path, name: str) -> PodNetwork:
+    """The bridge of an earlier agent when it still stands, else a new one; recorded before it is made."""
+    with Netlink() as netlink:
+        recorded = msgspec.json.decode(record.read_bytes(), type=PodNetwork) if record.exists() else None
+        if recorded and recorded.bridge in netlink.links():
+            _bring_up(netlink, recorded)
+            return recorded
+        used = [ipaddress.IPv4Network(f"{network}/{prefix}", strict=False) for network, prefix in netlink.routes()]
+        used += [
+            ipaddress.IPv4Network(f"{address}/{prefix}", strict=False) for _, address, prefix in netlink.addresses()
+        ]
+        network = PodNetwork(name, str(choose_subnet(used)))
+        documents.write_bytes(str(record), msgspec.json.encode(network))
+        netlink.add_bridge(name)
+        _bring_up(netlink, network)
+        return network
+
+
+def _bring_up(netlink: Netlink, network: PodNetwork) -> None:
+    index = netlink.index(network.bridge)
+    try:
+        netlink.add_address(index, network.gateway, network.prefix)
+    except OSError as error:
+        if error.errno != errno.EEXIST:
+            raise
+    netlink.set_up(index)
+
+
+def delete_link(name: str) -> None:
+    """Removes a link that may be gone already."""
+    with Netlink() as netlink:
+        if name in netlink.links():
+            try:
+                netlink.delete_link(name)
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise

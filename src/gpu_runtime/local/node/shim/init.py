@@ -1,0 +1,154 @@
+"""PID 1 of a container: starts its program, forwards signals to it, reaps what it leaves, and ends with it.
+
+In the container's pid namespace the end of this process is the end of every other. Without one it is the reaper of all
+its descendants and ends them itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+from typing import NoReturn
+
+from gpu_runtime.local.node.shim import program, root
+from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.shapes import Container, InitReport, Launch
+
+GO = b"\0"  # the shim's word that limits are in force; every other byte is a signal's number
+
+
+def run(launch: Launch, shim: socket.socket) -> NoReturn:
+    """Runs one container to its end; `shim` carries signals in and reports out, and its closing ends the container."""
+    try:
+        _run(launch, shim)
+    except (root.CannotMount, program.CannotExecute) as error:
+        _report(shim, {"failed": str(error)})
+    except OSError as error:
+        _report(shim, {"failed": f"unable to start container process: {error}"})
+    except BaseException as error:
+        _report(shim, {"failed": f"unable to start container process: {error!r}"})
+    os._exit(0)
+
+
+def _run(launch: Launch, shim: socket.socket) -> None:
+    container, plain = launch.container, launch.sandbox["root"] == "machine"
+    signal.set_wakeup_fd(-1)
+    sys_.set_process_name("pod-init")
+    if plain:
+        sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
+        _refuse_mounts(container)
+    else:
+        root.enter(launch)
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    if shim.recv(1) != GO:
+        return
+    main = _start(container, launch.output)
+    for descriptor in launch.output:
+        os.close(descriptor)
+    _report(shim, {"started": True})
+    status = _supervise(main, shim, woken)
+    if plain:
+        _end_descendants()
+    if status is not None:
+        _report(shim, {"status": status})
+
+
+def _refuse_mounts(container: Container) -> None:
+    for mount in container["mounts"]:
+        raise root.CannotMount(f'failed to mount at "{mount["target"]}": this machine allows no mount namespaces')
+
+
+def _start(container: Container, output: tuple[int, int]) -> int:
+    """The program's process id, once it has been executed; CannotExecute with its reason otherwise."""
+    failed, fail = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            attach_output(container, output)
+            program.become(container, container["command"])
+        except program.CannotExecute as error:
+            os.write(fail, str(error).encode())
+        except BaseException as error:
+            os.write(fail, f"{error!r}".encode())
+        finally:
+            os._exit(127)
+    os.close(fail)
+    with os.fdopen(failed, "rb") as reader:
+        reason = reader.read()
+    if reason:
+        os.waitpid(child, 0)
+        raise program.CannotExecute(f"unable to start container process: {reason.decode(errors='replace')}")
+    return child
+
+
+def attach_output(container: Container, output: tuple[int, int]) -> None:
+    """Standard input from nothing, output into the pipes, which must be the user's own for /dev/stdout to be opened."""
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)
+    for target, descriptor in enumerate(output, start=1):
+        if container["user"]:
+            os.fchown(descriptor, container["user"], -1)
+        os.dup2(descriptor, target)
+
+
+def _supervise(main: int, shim: socket.socket, woken: int) -> int | None:
+    """The wait status of `main`; None when the shim is gone and everything has to end."""
+    while True:
+        ready, _, _ = select.select([shim.fileno(), woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+        if shim.fileno() in ready:
+            signals = shim.recv(64)
+            if not signals:
+                return None
+            for number in signals:
+                _signal(main, number)
+        status = _reap(main)
+        if status is not None:
+            return status
+
+
+def _reap(main: int) -> int | None:
+    ended = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        if pid == main:
+            ended = status
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _end_descendants() -> None:
+    while True:
+        with open("/proc/thread-self/children") as children:
+            left = children.read().split()
+        for pid in left:
+            _signal(int(pid), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _report(shim: socket.socket, report: InitReport) -> None:
+    try:
+        shim.sendall(json.dumps(report).encode() + b"\n")
+    except OSError:
+        return  # the shim is gone, and with it whoever would read this

@@ -1,0 +1,128 @@
+"""The Linux calls that Python 3.11 has no name for; their OSErrors name the path or the operation."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+MS_RELATIME = 1 << 21
+MNT_DETACH = 2
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+
+# The set that container runtimes give by default, without mknod (a device node reaches the machine's disks: there is no
+# device cgroup behind us) and without audit_write.
+KEPT_CAPABILITIES = frozenset(
+    {
+        0,  # chown
+        1,  # dac_override
+        3,  # fowner
+        4,  # fsetid
+        5,  # kill
+        6,  # setgid
+        7,  # setuid
+        8,  # setpcap
+        10,  # net_bind_service
+        13,  # net_raw
+        18,  # sys_chroot
+        31,  # setfcap
+    }
+)
+LAST_CAPABILITY = 63
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def unshare(flags: int) -> None:
+    _checked(_libc.unshare(flags), f"unshare {flags:#x}")
+
+
+def setns(fd: int, kind: int) -> None:
+    _checked(_libc.setns(fd, kind), f"setns {kind:#x}")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    result = _libc.mount(
+        source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), data.encode() or None
+    )
+    _checked(result, f"mount {target}")
+
+
+def mount_read_only_recursive(target: str) -> None:
+    """Makes `target` and everything mounted below it read-only (Linux 5.12)."""
+    attributes = (ctypes.c_uint64 * 4)(1, 0, 0, 0)  # MOUNT_ATTR_RDONLY, nothing cleared, propagation, no user namespace
+    at_fdcwd, at_recursive = -100, 0x8000
+    result = _libc.syscall(
+        ctypes.c_long(442),
+        ctypes.c_int(at_fdcwd),
+        target.encode(),
+        ctypes.c_uint(at_recursive),
+        attributes,
+        ctypes.c_size_t(32),
+    )
+    _checked(result, f"mount_setattr {target}")
+
+
+def unmount(target: str) -> None:
+    _checked(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
+
+
+def pivot_root(new: str, put_old: str) -> None:
+    number = 41 if os.uname().machine == "aarch64" else 155
+    _checked(_libc.syscall(ctypes.c_long(number), new.encode(), put_old.encode()), f"pivot_root {new}")
+
+
+def prctl(option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    _checked(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
+
+
+def set_process_name(name: str) -> None:
+    """What `ps -o comm` shows; at most 15 bytes count."""
+    buffer = ctypes.create_string_buffer(name.encode()[:15])
+    _checked(_libc.prctl(PR_SET_NAME, buffer, 0, 0, 0), "prctl name")
+
+
+def sethostname(name: str) -> None:
+    raw = name.encode()
+    _checked(_libc.sethostname(raw, len(raw)), "sethostname")
+
+
+def drop_capabilities(kept: frozenset[int] = KEPT_CAPABILITIES) -> None:
+    """Leaves only `kept` to whatever is executed next, whoever it runs as."""
+    for capability in range(LAST_CAPABILITY + 1):
+        if capability in kept:
+            continue
+        try:
+            prctl(PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno == 22:  # EINVAL: past the last one that this kernel knows
+                return
+            raise

@@ -1,0 +1,76 @@
+"""What is asked of the pod runtime and what it has seen. Knows nothing of API objects."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpu_runtime.local.node.shim.shapes import ContainerState
+from gpu_runtime.local.node.shim.syscalls import KEPT_CAPABILITIES
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or directory of the machine at one place of a container."""
+
+    source: str
+    target: str
+    readOnly: bool = False
+    subPath: str = ""
+
+
+class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one container: a restart is the next `attempt`. `command` is the whole argument list, expanded."""
+
+    name: str
+    attempt: int
+    command: list[str]
+    env: dict[str, str] = {}
+    workingDir: str = "/"
+    mounts: list[Mount] = []
+    readOnlyRoot: bool = False
+    user: int = 0
+    group: int = 0
+    groups: list[int] = []
+    capabilities: tuple[int, ...] = tuple(sorted(KEPT_CAPABILITIES))
+    memoryBytes: int = 0
+    terminationPath: str = "/dev/termination-log"
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the containers of a pod share: `gpus` counts by container, `memoryVolumes` bytes by name (0: unbounded)."""
+
+    uid: str
+    namespace: str
+    name: str
+    hostname: str = ""
+    hostNetwork: bool = False
+    gpus: dict[str, int] = {}
+    memoryVolumes: dict[str, int] = {}
+    ports: list[int] = []
+
+
+class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as observed; `state` is None between the request and the program's first instruction."""
+
+    name: str
+    attempt: int
+    state: ContainerState | None = None
+
+
+class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod as observed. Not alive: its processes are gone, its logs and exit codes are still there."""
+
+    spec: PodSpec
+    alive: bool
+    address: str
+    gpus: dict[str, list[str]]
+    runs: list[ContainerRun]
+
+    def latest(self, container: str) -> ContainerRun | None:
+        runs = [run for run in self.runs if run.name == container]
+        return max(runs, key=lambda run: run.attempt, default=None)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something about this pod is new: look again."""
+
+    uid: str

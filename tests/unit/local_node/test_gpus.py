@@ -1,0 +1,38 @@
+"""Who holds which GPU."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_runtime.local.node.gpus import Gpu, NotEnoughGpus, allocate, devices, environment, simulated
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=3), max_size=6), st.integers(0, 8))
+def test_no_gpu_is_ever_given_twice_and_a_refusal_gives_nothing(pods: list[dict[str, int]], count: int) -> None:
+    held: list[dict[str, list[str]]] = []
+    for wanted in pods:
+        try:
+            given_ = allocate(simulated(count), held, wanted)
+        except NotEnoughGpus:
+            continue
+        assert {name: len(ids) for name, ids in given_.items()} == {name: n for name, n in wanted.items() if n}
+        held.append(given_)
+    everything = [gpu for holding in held for ids in holding.values() for gpu in ids]
+    assert len(everything) == len(set(everything)) <= count
+
+
+def test_a_container_sees_the_devices_of_its_own_gpus_and_each_shared_one_once() -> None:
+    gpus = [
+        Gpu(id=f"GPU-{n}", name="H", memoryBytes=1, devices=[f"/dev/nvidia{n}", "/dev/nvidiactl"]) for n in range(3)
+    ]
+    assert devices(gpus, ["GPU-0", "GPU-2"]) == ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia2"]
+    assert devices(gpus, []) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "cuda", "nvidia"), [([], "", "void"), (["GPU-1", "GPU-2"], "GPU-1,GPU-2", "GPU-1,GPU-2")]
+)
+def test_programs_are_told_exactly_their_gpus(ids: list[str], cuda: str, nvidia: str) -> None:
+    assert environment(ids) == {"CUDA_VISIBLE_DEVICES": cuda, "NVIDIA_VISIBLE_DEVICES": nvidia}
