@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from gpu_runtime.api.meta.object import Object, ObjectMeta, wire
 from gpu_runtime.kube.client import Client
@@ -90,27 +93,40 @@ def changes(live: Object, desired: Object) -> dict[str, Any]:
     Lists are replaced whole: they are ours, and what a hand added to one has to go. Labels and annotations of the
     object itself are shared with others, so only those that we set are compared.
     """
-    before, after = wire(live), wire(desired)
-    live_meta, wanted_meta = before.pop("metadata", {}), after.pop("metadata", {})
-    before.pop("status", None)
-    after.pop("status", None)
-    patch = _difference(before, after)
+    patch = _struct_patch(live, desired, skip=("metadata", "status"))
     metadata = {
         field: missing
         for field in ("labels", "annotations")
-        if (missing := _missing(live_meta.get(field, {}), wanted_meta.get(field, {})))
+        if (missing := _missing(getattr(live.metadata, field), getattr(desired.metadata, field)))
     }
     return {**patch, "metadata": metadata} if metadata else patch
 
 
-def _difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    patch: dict[str, Any] = {name: None for name in before if name not in after}
-    for name, wanted in after.items():
-        actual = before.get(name)
-        if actual == wanted:
+def _struct_patch(live: Any, desired: Any, skip: Sequence[str] = ()) -> dict[str, Any]:
+    # Values are compared, not documents: a default that the server spelled out equals one that we left out.
+    patch: dict[str, Any] = {}
+    for field in msgspec.structs.fields(desired):
+        if field.name in skip:
             continue
-        patch[name] = _difference(actual, wanted) if isinstance(actual, dict) and isinstance(wanted, dict) else wanted
+        before, after = getattr(live, field.name), getattr(desired, field.name)
+        if before != after:
+            patch[field.encode_name] = None if after == _default(field) else _value_patch(before, after)
     return patch
+
+
+def _value_patch(before: Any, after: Any) -> Any:
+    if isinstance(after, msgspec.Struct) and type(before) is type(after):
+        return _struct_patch(before, after)
+    if isinstance(after, dict) and isinstance(before, dict):
+        changed = {
+            name: _value_patch(before.get(name), value) for name, value in after.items() if before.get(name) != value
+        }
+        return {**dict.fromkeys(before.keys() - after.keys()), **changed}
+    return wire(after)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _missing(actual: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:

@@ -1,0 +1,58 @@
+"""A controller process for tests: copies each ConfigMap labelled `role=parent` into a child while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from gpu_runtime.api.meta.object import Key, ObjectMeta, controller_reference
+from gpu_runtime.kube import (
+    Children,
+    Client,
+    Election,
+    Manager,
+    Query,
+    Result,
+    Terms,
+    load_config,
+    owned,
+    primary,
+    stop_on_signal,
+)
+from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
+
+
+def build(client: Client, namespace: str, identity: str) -> Manager:
+    terms = Terms(duration=2.0, give_up=1.5, retry=0.2)
+    manager = Manager(client, election=Election(client, Key(namespace, "leader"), identity, terms=terms))
+    parents = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=parent"))
+    copies = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=child"))
+    children = Children(client)
+
+    async def reconcile(key: Key) -> Result:
+        parent = parents.get(key)
+        if parent is None:
+            return Result()
+        meta = ObjectMeta(
+            name=f"{key.name}-child",
+            namespace=namespace,
+            labels={"role": "child"},
+            ownerReferences=[controller_reference("v1", "ConfigMap", parent.metadata)],
+        )
+        copy = ConfigMap(metadata=meta, data=parent.data)
+        await children.ensure(CONFIG_MAPS, copy, copies.get(meta.key))
+        return Result()
+
+    manager.controller("copy", reconcile, [primary(parents), owned(copies, CONFIG_MAPS)])
+    return manager
+
+
+async def main(kubeconfig: Path, namespace: str, identity: str) -> None:
+    async with Client(load_config(kubeconfig), user_agent=identity) as client:
+        with stop_on_signal() as stop:
+            await build(client, namespace, identity).run(stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
