@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeVar
 
 from gpu_runtime.api.meta.object import Object
 
-T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class NameRule:
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
+class Kind(Generic[T_co]):
     """One kind of a group, read into `type`; everything else that its CustomResourceDefinition needs to say."""
 
     group: str
     version: str
     kind: str
     plural: str
-    type: type[T]
+    type: type[T_co]
     singular: str
     short_names: tuple[str, ...]
     categories: tuple[str, ...]

@@ -48,9 +48,13 @@ class Field:
     required: bool
 
 
-@cache
 def describe(api_type: Any) -> Node:
     """The description of a type; TypeError for a type that has no place in an API."""
+    return _described(api_type)
+
+
+@cache
+def _described(api_type: Any) -> Node:
     return _node(inspect.type_info(api_type), path=())
 
 

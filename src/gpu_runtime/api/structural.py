@@ -28,7 +28,7 @@ def _type(node: Node) -> Schema:
         case "any":
             return {"x-kubernetes-preserve-unknown-fields": True}
         case "int-or-string":
-            return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+            return {"x-kubernetes-int-or-string": True}
         case "map":
             return {"type": "object"}
     return {"type": node.type} | ({"format": node.format} if node.format else {})

@@ -45,7 +45,7 @@ def _check(node: Node, value: object, path: str) -> Iterator[FieldError]:
 
 
 def _check_entries(node: Node, value: Mapping[str, object], path: str) -> Iterator[FieldError]:
-    yield from (FieldError(path, message) for message in _length_errors(node, len(value), "entries"))
+    yield from (FieldError(path, message) for message in _length_errors(node, len(value), "entry", "entries"))
     if node.type == "map":
         assert node.items is not None
         for key, entry in value.items():
@@ -66,7 +66,7 @@ def _check_entries(node: Node, value: Mapping[str, object], path: str) -> Iterat
 
 def _check_items(node: Node, value: list[object], path: str) -> Iterator[FieldError]:
     assert node.items is not None
-    yield from (FieldError(path, message) for message in _length_errors(node, len(value), "entries"))
+    yield from (FieldError(path, message) for message in _length_errors(node, len(value), "entry", "entries"))
     for index, item in enumerate(value):
         yield from _check(node.items, item, f"{path}[{index}]")
     keys = node.extensions.get("x-kubernetes-list-map-keys")
@@ -95,7 +95,7 @@ def _text_errors(node: Node, value: str) -> Iterator[str]:
     if value == "" and (node.min_length or 0) > 0:
         yield "must not be empty"
         return
-    yield from _length_errors(node, len(value), "characters")
+    yield from _length_errors(node, len(value), "character", "characters")
     if node.pattern and not _pattern(node.pattern).search(value):
         yield f"must be {node.hint}" if node.hint else f"must match {node.pattern}"
     if node.format == "date-time":
@@ -120,11 +120,11 @@ def _number_errors(node: Node, value: int | float) -> Iterator[str]:
         yield "must fit into 64 bits"
 
 
-def _length_errors(node: Node, length: int, unit: str) -> Iterator[str]:
+def _length_errors(node: Node, length: int, one: str, many: str) -> Iterator[str]:
     if node.min_length is not None and length < node.min_length:
-        yield f"must have at least {node.min_length} {unit}, not {length}"
+        yield f"must have at least {node.min_length} {one if node.min_length == 1 else many}, not {length}"
     if node.max_length is not None and length > node.max_length:
-        yield f"must have at most {node.max_length} {unit}, not {length}"
+        yield f"must have at most {node.max_length} {one if node.max_length == 1 else many}, not {length}"
 
 
 def _unknown(name: str, known: list[str]) -> str:
