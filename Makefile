@@ -58,7 +58,7 @@ cluster-down: .venv/.ready ## stop it and leave nothing behind
 	PYTHONPATH=hack $(BIN)/python -m realkube down
 
 bench: .venv/.ready ## rates and ratios on the real API server; nothing asserts a time
-	$(BIN)/python -m benchmarks
+	PYTHONPATH=hack $(BIN)/python -m benchmarks
 
 lock: .venv/.ready ## re-pin requirements/ from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/runtime.txt

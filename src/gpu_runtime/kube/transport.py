@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from gpu_runtime.kube.config import ClusterConfig
 from gpu_runtime.kube.errors import ApiError, Unauthorized, Unreachable, error_from_response
@@ -59,14 +60,17 @@ class Transport:
         if self._session is None:
             raise RuntimeError("the client is closed: use it inside `async with`")
         headers = {"Content-Type": content_type} if data is not None else {}
+        # Resource.path has quoted what needs it; parsing the address again would cost more than all else here.
+        url = URL(self.config.server + path, encoded=True)
+        if parameters:
+            url = url.with_query(parameters)
         try:
             for last in (False, True):
                 if token := await self.config.token.token():
                     headers["Authorization"] = f"Bearer {token}"
                 async with self._session.request(
                     method,
-                    self.config.server + path,
-                    params=parameters,
+                    url,
                     data=data,
                     headers=headers,
                     timeout=timeout,
