@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -240,6 +242,26 @@ async def test_an_unreachable_server_looks_like_a_broken_connection(
     [write] = proxy.writes()
     assert (write.sent, write.status) == (True, None)
     assert "no answer from" in proxy.trace[-1]
+
+
+async def test_a_write_that_the_server_hung_up_on_is_not_repeated_behind_the_history(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    tiny.hangs_up_on = {"PUT"}
+    await create(client, "a")
+    await lost(client.put(f"{COLLECTION}/a", json=config_map("a")))
+    assert tiny.methods == ["POST", "PUT"]
+
+
+async def test_a_lost_connection_is_a_reset_and_not_an_orderly_end(proxy: FaultProxy) -> None:
+    proxy.on(calls()).drop_request()
+    address = urlsplit(proxy.server.url)
+    trust = ssl.create_default_context(cafile=proxy.server.ca_file)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, ssl=trust)
+    writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    writer.close()
 
 
 async def test_a_rule_picks_the_nth_and_its_followers(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:

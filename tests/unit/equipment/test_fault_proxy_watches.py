@@ -239,3 +239,17 @@ async def test_a_dropped_watch_response_leaves_no_stream_behind(
     with pytest.raises((aiohttp.ClientConnectionError, ConnectionResetError)):
         await client.get(WATCH)
     assert proxy.streams() == []
+
+
+async def test_a_watch_that_opens_after_its_client_has_left_is_closed(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    held = proxy.on(watches(), times=1).hold()
+    leaving = asyncio.ensure_future(client.get(WATCH))
+    await held.arrived()
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    await proxy.seen(watches())
+    held.release()
+    await held.finished()
+    await eventually(lambda: tiny.requests and tiny.requests[0].transport is None, what="the server's side is closed")

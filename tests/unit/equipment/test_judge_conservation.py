@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from equipment.builders import a_deployment, a_stock_unit, a_unit, an_operation
-from equipment.judge import StockCount, conservation, count_stock, premature_workloads, timeline
+from equipment.judge import StockCount, conservation, count_stock, premature_workloads
 from equipment.judge.names import SOURCE_STOCK_UID
 from unit.equipment.story import Story
 
@@ -67,15 +67,6 @@ def test_a_stolen_claim_is_seen(story: Story) -> None:
         f"GPUUnit runtime-stock/s1 (uid {stock.uid}): its claim went from operation {one.uid} to {other.uid} "
         "at resourceVersion 5"
     )
-
-
-def test_a_stolen_claim_is_seen_even_if_the_history_is_out_of_order(story: Story) -> None:
-    stock = story.create(a_stock_unit("s1"))
-    one, other = story.create(an_operation("op1")), story.create(an_operation("op2"))
-    story.update(stock.claimed_by(one))
-    story.update(stock.claimed_by(other))
-    story.update(stock)
-    assert len(conservation(timeline(reversed(story.exchanges)))) == 1
 
 
 def test_two_units_from_one_stock_unit_are_seen_even_after_both_are_gone(story: Story) -> None:

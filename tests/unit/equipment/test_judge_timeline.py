@@ -23,6 +23,16 @@ def test_writes_and_events_tell_the_same_life() -> None:
     assert (written.end, watched.end) == (3, 4)
 
 
+def test_states_are_ordered_by_version_whatever_the_order_of_answers() -> None:
+    story = Story()
+    first = story.create(a_config_map("a").annotated({"x": "1"}))
+    for value in ("2", "3"):
+        story.update(first.annotated({"x": value}))
+    created, second, third = story.exchanges
+    [life] = timeline([created, third, second]).lives.values()
+    assert [value for _, value in life.annotation("x")] == ["1", "2", "3"]
+
+
 def test_an_object_seen_only_in_listings_lives_too() -> None:
     listed = a_config_map("a").with_uid("u").at_version(7).document()
     [life] = timeline(before=[listed], after=[]).lives.values()

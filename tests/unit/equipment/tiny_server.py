@@ -20,6 +20,7 @@ class TinyServer:
     def __init__(self) -> None:
         self.objects: dict[str, Document] = {}
         self.requests: list[web.Request] = []
+        self.hangs_up_on: set[str] = set()
         self.url = ""
         self._versions = itertools.count(1)
         self._watchers: list[asyncio.Queue[Document | None]] = []
@@ -59,6 +60,8 @@ class TinyServer:
     @web.middleware
     async def _remember(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.requests.append(request)
+        if request.method in self.hangs_up_on and request.transport:
+            request.transport.abort()
         response: web.StreamResponse = await handler(request)
         return response
 
