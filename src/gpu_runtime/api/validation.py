@@ -95,7 +95,9 @@ def _text_errors(node: Node, value: str) -> Iterator[str]:
     if value == "" and (node.min_length or 0) > 0:
         yield "must not be empty"
         return
-    yield from _length_errors(node, len(value), "character", "characters")
+    if wrong_length := list(_length_errors(node, len(value), "character", "characters")):
+        yield from wrong_length  # and no more: a pattern may take very long on a very long text
+        return
     if node.pattern and not _pattern(node.pattern).search(value):
         yield f"must be {node.hint}" if node.hint else f"must match {node.pattern}"
     if node.format == "date-time":

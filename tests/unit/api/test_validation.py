@@ -93,6 +93,11 @@ ERRORS: dict[str, tuple[Any, object, list[tuple[str, str]]]] = {
     ),
     "an empty text": (GPUUnitSpec, {"specName": ""}, [("specName", "must not be empty")]),
     "a long text": (GPUUnitSpec, {"specName": "a" * 64}, [("specName", "must have at most 63 characters, not 64")]),
+    "a very long text is measured, not matched": (
+        GPUUnitSpec,
+        {"specName": "-" * 1_000_000},
+        [("specName", "must have at most 63 characters, not 1000000")],
+    ),
     "a text with a newline at its end": (
         GPUUnitSpec,
         VALID | {"access": {"primaryPort": "http\n"}},

@@ -39,7 +39,7 @@ class StorageMount(Struct, frozen=True, omit_defaults=True, kw_only=True):
         str,
         Meta(
             max_length=1024,
-            pattern=r"^/[^:]*[^/:][^:]*$",
+            pattern=r"^/+[^/:][^:]*$",
             description="Where it appears inside the container: an absolute path. Each may occur once.",
             extra={"hint": "an absolute path other than '/', without ':'"},
         ),
