@@ -33,6 +33,8 @@ from gpu_runtime.local.node.shim_documents import Limits, container_document, ho
 from gpu_runtime.local.node.specs import Change, ContainerSpec, PodSandbox, PodSpec
 from gpu_runtime.local.node.zygote_client import SandboxFailed, Zygote
 
+REMOVALS = 100  # one for each level at which a directory was closed to its owner
+
 
 class AlreadyRunning(Exception):
     """Another agent works on this data directory."""
@@ -318,13 +320,14 @@ class PodRuntime:
 def remove_tree(path: Path) -> None:
     """Removes a directory in which a pod has written, whatever modes it left there."""
 
-    def open_up(function: Callable[[str], object], name: str, _: object) -> None:
+    def open_up(_: object, name: str, __: object) -> None:
         # Only an ordinary user comes here: overlay's work directories and a pod's own may be closed to their owner.
-        with contextlib.suppress(OSError):
-            for closed in (Path(name).parent, Path(name)):
-                if not closed.is_symlink():
+        for closed in (Path(name).parent, Path(name)):
+            if not closed.is_symlink():
+                with contextlib.suppress(OSError):
                     closed.chmod(stat.S_IRWXU)
-            function(name)
 
-    if path.exists():
+    for _ in range(REMOVALS):
         shutil.rmtree(path, onerror=open_up)
+        if not path.exists():
+            return

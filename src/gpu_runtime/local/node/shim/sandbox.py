@@ -19,6 +19,7 @@ from gpu_runtime.local.node.shim import documents
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.container import Run
 from gpu_runtime.local.node.shim.executions import Execution
+from gpu_runtime.local.node.shim.forwarding import Forwarder
 from gpu_runtime.local.node.shim.netlink import Netlink
 from gpu_runtime.local.node.shim.shapes import Sandbox
 
@@ -82,6 +83,7 @@ class Shim:
         signal.signal(signal.SIGTERM, lambda *_: self._quit())
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._forwarder = Forwarder(self.sandbox["forwards"])
         enter_namespaces(self.sandbox)
         self._mount_shared()
         os.chdir(pod)  # the whole path may be longer than a socket's name can be
@@ -116,11 +118,15 @@ class Shim:
         while not (self._quitting and all(run.state_is_final for run in self._runs.values())):
             watched = [self._listener.fileno(), self._woken, *self._agents, *self._executions]
             watched += [descriptor for run in self._runs.values() for descriptor in run.open_descriptors]
+            forwarded = self._forwarder.interests()
             poll = select.poll()
-            for descriptor in watched:
-                poll.register(descriptor, select.POLLIN)
+            for descriptor, mask in (dict.fromkeys(watched, select.POLLIN) | forwarded).items():
+                poll.register(descriptor, mask)
             for descriptor, _ in poll.poll(self._patience()):
-                self._ready(descriptor)
+                if descriptor in forwarded:
+                    self._forwarder.ready(descriptor)
+                else:
+                    self._ready(descriptor)
             now = time.monotonic()
             for run in self._runs.values():
                 run.tick(now)
