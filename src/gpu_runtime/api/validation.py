@@ -28,6 +28,22 @@ def validate(api_type: Any, value: object) -> list[FieldError]:
     return list(_check(describe(api_type), value, ""))
 
 
+def without_nulls(api_type: Any, value: object) -> object:
+    """A valid value without the nulls that mean an absent field: what msgspec converts into the Struct."""
+    return _pruned(describe(api_type), value)
+
+
+def _pruned(node: Node, value: object) -> object:
+    if isinstance(value, list) and node.items:
+        return [_pruned(node.items, item) for item in value]
+    if not isinstance(value, dict) or not node.fields:
+        return value
+    fields = {name: field.node for name, field in node.fields.items() if name in value}
+    return {
+        name: _pruned(field, value[name]) for name, field in fields.items() if value[name] is not None or field.nullable
+    }
+
+
 def _check(node: Node, value: object, path: str) -> Iterator[FieldError]:
     if node.type == "any" or (value is None and node.nullable):
         return

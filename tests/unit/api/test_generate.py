@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 import generate
-from gpu_runtime.api.manifests import manifests
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,8 +25,8 @@ def test_the_first_run_writes_every_file_and_the_second_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path, "manifests") == 0
-    written = {str(path.relative_to(tmp_path / "config")) for path in tmp_path.rglob("*.yaml")}
-    assert written == set(manifests())
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.yaml")}
+    assert written == set(generate.manifest_files())
     assert run(tmp_path, "manifests") == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{len(written)} generated files: 0 written, 0 removed"
 
@@ -59,6 +58,19 @@ def test_a_run_removes_stale_files_but_none_that_a_person_wrote(tmp_path: Path) 
     run(tmp_path)
     assert (stale.exists(), written.exists()) == (False, True)
     assert run(tmp_path, "--check") == 0
+
+
+def test_what_a_process_declares_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "some_processes"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "quiet.py").touch()
+    (package / "busy.py").write_text(
+        "from gpu_runtime.api.rbac import Permissions\nPERMISSIONS = Permissions('busy')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(generate, "PROCESSES", "some_processes")
+    assert [declared.process for declared in generate.declared_permissions()] == ["busy"]
 
 
 def test_an_unknown_target_is_refused(tmp_path: Path) -> None:

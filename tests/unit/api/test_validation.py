@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gpu_runtime.api.kind import Kind
@@ -12,7 +16,7 @@ from gpu_runtime.api.v1alpha1.fields import ImageReference, PortName, QuantityTe
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
 from gpu_runtime.api.v1alpha1.kinds import KINDS
 from gpu_runtime.api.v1alpha1.operation import OperationID
-from gpu_runtime.api.validation import FieldError, validate
+from gpu_runtime.api.validation import FieldError, validate, without_nulls
 from unit.api.complete import COMPLETE
 from unit.api.schema_cases import as_json, invalid_cases
 
@@ -173,6 +177,49 @@ def test_what_the_api_server_refuses_is_refused_here_with_the_same_field(kind: K
             continue  # names in requests have fields of their own
         fields = [error.field for error in validate(kind.type, case.document)]
         assert any(field.startswith(case.field) for field in fields), (str(case.constraint), fields)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place inside a JSON document."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield from places(item, (*path, key))
+
+
+@every_kind
+@given(data=st.data())
+def test_what_has_no_error_can_be_read_whatever_was_put_where(kind: Kind[Any], data: st.DataObject) -> None:
+    document = as_json(COMPLETE[kind.kind])
+    *way, last = data.draw(st.sampled_from([place for place in places(document) if place]))
+    holder: Any = document
+    for key in way:
+        holder = holder[key]
+    holder[last] = data.draw(json_values)
+    if not validate(kind.type, document):
+        msgspec.convert(without_nulls(kind.type, document), kind.type)
+
+
+@given(json_values)
+def test_no_json_is_too_strange_to_be_judged(value: object) -> None:
+    for kind in KINDS:
+        assert validate(kind.type, value)
+
+
+def test_a_null_that_clears_a_field_is_kept_and_one_that_means_nothing_is_not() -> None:
+    assert without_nulls(Change, {"image": None, "port": None, "when": {"a": None}}) == {
+        "image": None,
+        "when": {"a": None},
+    }
+    nested = VALID | {"template": {"envs": [{"name": "A", "value": None}], "ports": None}}
+    assert without_nulls(GPUUnitSpec, nested) == VALID | {"template": {"envs": [{"name": "A"}]}}
 
 
 TEXTS: dict[Any, tuple[list[str], list[str]]] = {
