@@ -1,0 +1,3 @@
+from gpu_runtime.cli.main import main
+
+main()

@@ -1,0 +1,38 @@
+"""`gpu-runtime`: every command by name, none of them imported before it is run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+COMMANDS = {
+    "config": ("gpu_runtime.cli.config:config", "Show the settings of a process."),
+    "controller-manager": ("gpu_runtime.cli.processes:controller_manager", "Run the reconcilers."),
+    "manager": ("gpu_runtime.cli.processes:manager", "Retired: says what to run instead."),
+    "runtime-api": ("gpu_runtime.cli.processes:runtime_api", "Run the REST API."),
+}
+
+
+class LazyGroup(click.Group):
+    """Lists commands without importing them: `--help` and each command pay for nothing but themselves."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gpu-runtime")
+def main() -> None:
+    """A GPU SaaS runtime: warm stock, running GPU instances and serverless functions on Kubernetes."""

@@ -1,0 +1,41 @@
+"""Settings for a command, or one line that says what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from msgspec import Struct
+
+from gpu_runtime.config import ConfigError, load
+
+S = TypeVar("S", bound=Struct)
+EXIT_CONFIG = 2
+
+config_option = click.option(
+    "--config",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="YAML file with the settings of the process; without it the defaults hold.",
+)
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Cluster to talk to; without it KUBECONFIG, the cluster that this runs in, or ~/.kube/config.",
+)
+
+
+def settings_in_force(settings: type[S], path: Path | None) -> S:
+    """From the file and the environment; ends the command when they are wrong."""
+    try:
+        return load(settings, path, os.environ)
+    except ConfigError as error:
+        raise Misconfigured(str(error)) from error
+
+
+class Misconfigured(click.ClickException):
+    """Ends the command with what is wrong and how it can be put right."""
+
+    exit_code = EXIT_CONFIG

@@ -1,0 +1,69 @@
+"""Everything that the reconcilers read, each kind cached once: our own kinds, and of the others what we made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, NetworkPolicy, Service
+from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
+from gpu_runtime.controllers.kinds.workloads import (
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    Deployment,
+    PodView,
+    ReplicaSetView,
+)
+from gpu_runtime.controllers.markers import MANAGED, controlled_by
+from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.client import Query
+from gpu_runtime.kube.manager import Manager
+from gpu_runtime.kube.store import Store
+
+BY_UID = "uid"
+BY_SOURCE_STOCK = "source stock"
+
+
+@dataclass(frozen=True)
+class Caches:
+    """One store a kind. Pods and ReplicaSets are found by the UID of the pool or unit that they run for."""
+
+    pools: Store[StockPool]
+    units: Store[GPUUnit]
+    deployments: Store[Deployment]
+    services: Store[Service]
+    policies: Store[NetworkPolicy]
+    replica_sets: Store[ReplicaSetView]
+    pods: Store[PodView]
+
+    @classmethod
+    def of(cls, manager: Manager) -> Caches:
+        caches = cls(
+            pools=manager.cache(Query(STOCK_POOLS)),
+            units=manager.cache(Query(GPU_UNITS)),
+            deployments=manager.cache(Query(DEPLOYMENTS, labels=MANAGED)),
+            services=manager.cache(Query(SERVICES, labels=MANAGED)),
+            policies=manager.cache(Query(NETWORK_POLICIES, labels=MANAGED)),
+            replica_sets=manager.cache(Query(REPLICA_SETS, labels=MANAGED)),
+            pods=manager.cache(Query(PODS, labels=MANAGED)),
+        )
+        caches.pools.index(BY_UID, lambda pool: (pool.metadata.uid,))
+        caches.units.index(BY_UID, lambda unit: (unit.metadata.uid,))
+        caches.units.index(BY_SOURCE_STOCK, _source_stock)
+        caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
+        caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
+        return caches
+
+    def workload(self, owner: ObjectMeta, deployment: Deployment) -> Workload:
+        """The Deployment with what was made for it."""
+        return Workload(deployment, self.replica_sets.find(BY_UID, owner.uid), self.pods.find(BY_UID, owner.uid))
+
+
+def _source_stock(unit: GPUUnit) -> Iterable[str]:
+    uid = unit.metadata.annotations.get(SOURCE_STOCK_UID)
+    return (uid,) if uid else ()

@@ -1,0 +1,39 @@
+"""The resources that an object reserves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_runtime.api.meta.quantity import Quantity
+from gpu_runtime.controllers.kinds.pod_template import Resources
+
+GPU_RESOURCE = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """CPU, memory and GPUs of one pod, request equal to limit: nobody else is promised what a pod may use."""
+
+    gpu: int = 0
+    memory: Quantity | None = None
+    cpu: Quantity | None = None
+
+    @classmethod
+    def parse(cls, *, gpu: int, memory: str | None, cpu: str | None = None) -> Envelope:
+        """ValueError names the field when an amount is none; it was written by hand, past the API."""
+        return cls(gpu, _amount("spec.memory", memory), _amount("spec.cpu", cpu))
+
+    @property
+    def resources(self) -> Resources:
+        amounts = {"cpu": self.cpu, "memory": self.memory, GPU_RESOURCE: Quantity.of(self.gpu) if self.gpu else None}
+        held = {name: str(amount) for name, amount in amounts.items() if amount is not None}
+        return Resources(requests=held, limits=held)
+
+
+def _amount(field: str, text: str | None) -> Quantity | None:
+    if text is None:
+        return None
+    try:
+        return Quantity.parse(text, negative=False)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error

@@ -1,0 +1,1 @@
+"""GPUUnit: a reservation in a stock namespace, a user's running instance in any other."""

@@ -1,0 +1,108 @@
+"""The unit's part in a stock hand-over: finish what a dead executor left, then wait for the stock to be gone.
+
+An executor creates the unit inert, commits its Operation, admits the unit with the stock of the committed record and
+deletes that stock. Any step may be its last. Nothing here relies on time or on who leads: every write names the version
+that it was decided on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.labels import OPERATION
+from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.reasons import AWAITING_STOCK, POD_STATUS_SYNC_FAILED
+from gpu_runtime.controllers.caches import BY_UID, Caches
+from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
+from gpu_runtime.controllers.gpuunit.role import Source, is_inert, provenance, source_of
+from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS
+from gpu_runtime.controllers.kinds.workloads import PODS
+from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.verdict import invalid, reported_as, waiting
+from gpu_runtime.kube.children import identity
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.clock import Clock
+from gpu_runtime.kube.errors import NotFound
+
+EXECUTOR_SECONDS = 2.0
+"""An executor admits its unit within milliseconds: before this age of the unit its record is not worth a read."""
+
+
+class Settled(Exception):
+    """The unit was admitted or removed: its next version decides, or there is none."""
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """Reads Operations live, one read a decision: a cached record may say Pending long after the commit."""
+
+    client: Client
+    caches: Caches
+    clock: Clock
+    install_namespace: str
+
+    async def admit(self, unit: GPUUnit) -> None:
+        """Returns for a unit that is live. An inert one is admitted, removed or waited for, as its record says."""
+        if not is_inert(unit):
+            return
+        name = unit.metadata.labels.get(OPERATION)
+        if not name:
+            raise invalid(f"an operation made this unit, but no label {OPERATION} names it: nothing is built")
+        if self._age(unit) < EXECUTOR_SECONDS:
+            raise waiting(AWAITING_STOCK, f"operation {name} is handing over its stock", EXECUTOR_SECONDS)
+        match decision := admission(unit, await self._operation(name)):
+            case Admit():
+                notes = provenance(decision.choice)
+                patch = {"metadata": {**identity(unit.metadata), "annotations": notes}}
+                await self.client.patch(GPU_UNITS, unit.metadata.key, patch)
+            case Remove():
+                await self._remove(unit)
+            case _:
+                raise waiting(AWAITING_STOCK, decision.why, EXECUTOR_SECONDS)
+        structlog.get_logger("handover").info(
+            "finished for an executor", unit=str(unit.metadata.key), decision=type(decision).__name__.lower()
+        )
+        raise Settled
+
+    async def release(self, unit: GPUUnit) -> None:
+        """Returns once the stock that the unit consumed is gone, and the last pod of it."""
+        source = source_of(unit)
+        if source is None:
+            return
+        stock = self.caches.units.get(source.key)
+        # Our caches of units hold all namespaces in one order: who sees the admitted unit has seen its stock before.
+        if stock is not None and stock.metadata.uid == source.uid:
+            raise waiting(AWAITING_STOCK, f"stock unit {source.key} is not released yet")
+        if await self._pods_left(source):
+            raise waiting(AWAITING_STOCK, f"the pod of stock unit {source.key} has not ended yet")
+
+    async def _operation(self, name: str) -> Operation | None:
+        try:
+            return await self.client.get(OPERATIONS, Key(self.install_namespace, name))
+        except NotFound:
+            return None
+
+    async def _remove(self, unit: GPUUnit) -> None:
+        meta = unit.metadata
+        try:
+            await self.client.delete(GPU_UNITS, meta.key, uid=meta.uid, resource_version=meta.resourceVersion)
+        except NotFound:
+            return
+
+    async def _pods_left(self, source: Source) -> bool:
+        if self.caches.pods.find(BY_UID, source.uid):
+            return True
+        # The cache of pods may be behind that of units; "none" is believed only from the server.
+        query = Query(PODS, source.key.namespace, labels=f"{CONTROLLED_BY}={source.uid}")
+        with reported_as(POD_STATUS_SYNC_FAILED):
+            page = await self.client.page(query, limit=1)
+        return bool(page.items or page.skipped)
+
+    def _age(self, unit: GPUUnit) -> float:
+        created = unit.metadata.creationTimestamp
+        age = (self.clock.now() - created).total_seconds() if created is not None else EXECUTOR_SECONDS
+        return age if age > -1.0 else EXECUTOR_SECONDS  # a clock behind the server's must not hold anything up

@@ -1,0 +1,127 @@
+"""Drives one GPUUnit toward its spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.reasons import (
+    ACCESS_CONFIG_INVALID,
+    SERVERLESS_CONFIG_INVALID,
+    UNIT_DEPLOYMENT_SYNC_FAILED,
+    UNIT_NETWORK_POLICY_SYNC_FAILED,
+    UNIT_SERVICE_SYNC_FAILED,
+)
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.child_writer import ChildWriter
+from gpu_runtime.controllers.envelope import Envelope
+from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
+from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod, deployment, stock_pod
+from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
+from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
+from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
+from gpu_runtime.controllers.kept_template import digest, keep
+from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
+from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.spec_rules import mount_problems, primary_port, template_problems
+from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.verdict import Blocked, invalid, reported_as
+from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.controller import Result
+
+
+@dataclass(frozen=True)
+class GPUUnitReconciler:
+    """Reads caches, and Operations live; writes only what differs."""
+
+    caches: Caches
+    children: ChildWriter
+    status: StatusWriter[GPUUnit]
+    handover: HandOver
+    settings: ControllerManagerSettings
+
+    async def reconcile(self, key: Key) -> Result:
+        unit = self.caches.units.get(key)
+        if unit is None or unit.metadata.deletionTimestamp is not None:
+            return Result()  # its children go with it
+        seen = self._observed(unit)
+        blocked: Blocked | None = None
+        try:
+            if not is_stock(unit, self.settings) and seen.workload is None:
+                await self.handover.admit(unit)
+                await self.handover.release(unit)
+            envelope = self._specification(unit)
+            await self._network(unit)
+            seen = replace(seen, service=await self._service(unit), access_url=access_url(unit, self.settings))
+            seen = replace(seen, workload=await self._workload(seen, envelope))
+        except Settled:
+            return Result()
+        except Blocked as error:
+            blocked = error
+            seen = replace(seen, blocked=error.verdict)
+        verdict = readiness(seen)
+        patience = await self.status.write(unit, status(seen, verdict), verdict)
+        return blocked.result() if blocked is not None and patience is None else Result(patience)
+
+    def _observed(self, unit: GPUUnit) -> Observed:
+        """What the caches show, as far as it is the unit's own."""
+        key = unit.metadata.key
+        made, served = self.caches.deployments.get(key), self.caches.services.get(key)
+        ours = made is not None and is_controlled_by(made.metadata, unit.metadata)
+        return Observed(
+            unit,
+            workload=self.caches.workload(unit.metadata, made) if made is not None and ours else None,
+            service=served if served is not None and is_controlled_by(served.metadata, unit.metadata) else None,
+            access_url=unit.status.accessURL,
+        )
+
+    def _specification(self, unit: GPUUnit) -> Envelope:
+        spec = unit.spec
+        problems = [*template_problems(spec.template), *mount_problems(spec)]
+        try:
+            envelope = Envelope.parse(gpu=spec.gpu, memory=spec.memory, cpu=spec.cpu)
+        except ValueError as error:
+            raise invalid("; ".join([str(error), *problems])) from error
+        if problems:
+            raise invalid("; ".join(problems))
+        try:
+            primary_port(spec)
+        except ValueError as error:
+            raise invalid(str(error), ACCESS_CONFIG_INVALID) from error
+        if spec.serverless.enabled:
+            raise invalid("spec.serverless: this version runs no serverless workers", SERVERLESS_CONFIG_INVALID)
+        return envelope
+
+    async def _network(self, unit: GPUUnit) -> None:
+        wanted, cached = network_policy(unit, self.settings), self.caches.policies.get(unit.metadata.key)
+        with reported_as(UNIT_NETWORK_POLICY_SYNC_FAILED):
+            if wanted is None:
+                await self.children.remove(unit, NETWORK_POLICIES, cached)
+            else:
+                await self.children.ensure(unit, NETWORK_POLICIES, wanted, cached)
+
+    async def _service(self, unit: GPUUnit) -> Service | None:
+        wanted, cached = service(unit, self.settings), self.caches.services.get(unit.metadata.key)
+        with reported_as(UNIT_SERVICE_SYNC_FAILED):
+            if wanted is None:
+                await self.children.remove(unit, SERVICES, cached)
+                return None
+            return await self.children.ensure(unit, SERVICES, wanted, cached)
+
+    async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
+        unit = seen.unit
+        build = stock_pod if is_stock(unit, self.settings) else active_pod
+        kept = keep(
+            seen.workload.deployment if seen.workload else None,
+            generation=unit.metadata.generation,
+            source=digest(unit.spec),
+            build=lambda: build(unit, envelope, self.settings),
+        )
+        cached = self.caches.deployments.get(unit.metadata.key)
+        with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
+            made = await self.children.ensure(unit, DEPLOYMENTS, deployment(unit, kept), cached)
+        return self.caches.workload(unit.metadata, made)

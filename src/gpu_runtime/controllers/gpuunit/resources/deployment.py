@@ -1,0 +1,78 @@
+"""The Deployment of a unit, and the pod in it: a placeholder for stock, the user's program for an active unit."""
+
+from __future__ import annotations
+
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.config import ControllerManagerSettings, SpecSettings
+from gpu_runtime.controllers.envelope import Envelope
+from gpu_runtime.controllers.gpuunit.resources.names import child_meta, labels, selector
+from gpu_runtime.controllers.gpuunit.role import source_of
+from gpu_runtime.controllers.kept_template import KeptTemplate
+from gpu_runtime.controllers.kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
+from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.runtime_pod import RuntimePod, accepts_connections
+from gpu_runtime.controllers.spec_rules import primary_port
+
+
+def stock_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
+    """A pod that holds the envelope and ends at once when told to."""
+    flavour = settings.specs.get(unit.spec.specName, SpecSettings())
+    return RuntimePod(
+        labels=_pod_labels(unit),
+        image=settings.stock.image,
+        envelope=envelope,
+        environment=_environment(unit),
+        grace_seconds=settings.stock.terminationGracePeriodSeconds,
+        priority_class=flavour.stockPriorityClassName or settings.stock.priorityClassName,
+        settings=flavour,
+        shared_memory=False,
+    ).build()
+
+
+def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
+    """The user's pod, drawn to the node whose stock it consumed."""
+    spec, source = unit.spec, source_of(unit)
+    flavour = settings.specs.get(spec.specName, SpecSettings())
+    port = primary_port(spec)
+    return RuntimePod(
+        labels=_pod_labels(unit),
+        image=spec.image or settings.stock.image,
+        envelope=envelope,
+        environment=_environment(unit),
+        grace_seconds=spec.template.terminationGracePeriodSeconds or settings.units.terminationGracePeriodSeconds,
+        priority_class=flavour.priorityClassName or settings.units.priorityClassName,
+        settings=flavour,
+        template=spec.template,
+        readiness=accepts_connections(port) if port is not None and port.protocol == "TCP" else None,
+        mounts=spec.storageMounts,
+        preferred_node=source.node if source is not None else "",
+    ).build()
+
+
+def deployment(unit: GPUUnit, kept: KeptTemplate) -> Deployment:
+    """The Deployment that keeps the unit's one pod running."""
+    return Deployment(
+        metadata=child_meta(unit, kept.annotation),
+        spec=DeploymentSpec(
+            replicas=1,
+            selector=LabelSelector(matchLabels=selector(unit)),
+            strategy=Strategy(type="Recreate"),  # two pods cannot hold one GPU or one volume
+            template=kept.template,
+            revisionHistoryLimit=2,
+        ),
+    )
+
+
+def _pod_labels(unit: GPUUnit) -> dict[str, str]:
+    return {**labels(unit), CONTROLLED_BY: unit.metadata.uid}
+
+
+def _environment(unit: GPUUnit) -> dict[str, str]:
+    spec = unit.spec
+    return {
+        "SPEC_NAME": spec.specName,
+        "UNIT_NAME": unit.metadata.name,
+        "GPU_COUNT": str(spec.gpu),
+        "MEMORY_LIMIT": spec.memory or "",
+    }

@@ -1,0 +1,40 @@
+"""What an active unit may reach: name servers, and the world outside of the blocked ranges."""
+
+from __future__ import annotations
+
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.gpuunit.resources.names import child_meta, selector
+from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.kinds.network import (
+    EgressRule,
+    IpBlock,
+    NetworkPolicy,
+    NetworkPolicySpec,
+    Peer,
+    PolicyPort,
+)
+from gpu_runtime.controllers.kinds.workloads import LabelSelector
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+DNS = [PolicyPort(protocol="TCP", port=53), PolicyPort(protocol="UDP", port=53)]
+
+
+def network_policy(unit: GPUUnit, settings: ControllerManagerSettings) -> NetworkPolicy | None:
+    """Keeps the user's program away from the cluster's own networks and from other tenants; stock runs none."""
+    if is_stock(unit, settings):
+        return None
+    network = settings.network
+    resolvers = [
+        Peer(namespaceSelector=LabelSelector(matchLabels={NAMESPACE_NAME: network.dnsNamespace})),
+        *(Peer(ipBlock=IpBlock(cidr=cidr)) for cidr in network.dnsCIDRs),
+    ]
+    outside = Peer(ipBlock=IpBlock(cidr="0.0.0.0/0", except_=sorted(set(network.blockedEgressCIDRs))))
+    return NetworkPolicy(
+        metadata=child_meta(unit),
+        spec=NetworkPolicySpec(
+            podSelector=LabelSelector(matchLabels=selector(unit)),
+            policyTypes=["Egress"],
+            egress=[EgressRule(to=resolvers, ports=DNS), EgressRule(to=[outside])],
+        ),
+    )

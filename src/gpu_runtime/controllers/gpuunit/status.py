@@ -1,0 +1,75 @@
+"""The status of a unit, from what is seen of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitPhase, GPUUnitStatus
+from gpu_runtime.api.v1alpha1.reasons import POD_STARTUP_FAILED, UNIT_PROGRESSING, UNIT_READY
+from gpu_runtime.controllers.kinds.network import Service
+from gpu_runtime.controllers.verdict import State, Verdict
+from gpu_runtime.controllers.workload import Workload
+
+PHASES: dict[State, GPUUnitPhase] = {
+    "ready": "Ready",
+    "progressing": "Progressing",
+    "failed": "Failed",
+    "empty": "Progressing",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What there is of a unit in the cluster, and what kept the reconcile from going on, if anything did."""
+
+    unit: GPUUnit
+    workload: Workload | None = None
+    service: Service | None = None
+    access_url: str = ""
+    blocked: Verdict | None = None
+
+
+Check = Callable[[Observed], Verdict | None]
+
+
+def blocked(seen: Observed) -> Verdict | None:
+    return seen.blocked
+
+
+def pod_fails(seen: Observed) -> Verdict | None:
+    failure = seen.workload.failure if seen.workload else None
+    return Verdict("failed", POD_STARTUP_FAILED, failure) if failure else None
+
+
+def pod_missing(seen: Observed) -> Verdict | None:
+    if seen.workload is not None and seen.workload.complete:
+        return None
+    return Verdict("progressing", UNIT_PROGRESSING, "the unit's pod is not ready yet")
+
+
+CHECKS: tuple[Check, ...] = (blocked, pod_fails, pod_missing)
+
+
+def readiness(seen: Observed) -> Verdict:
+    """The first check that has something to say; Ready when none has."""
+    for check in CHECKS:
+        if (verdict := check(seen)) is not None:
+            return verdict
+    return Verdict("ready", UNIT_READY, "the unit's pod is running and ready")
+
+
+def status(seen: Observed, verdict: Verdict) -> GPUUnitStatus:
+    """The whole status but its conditions and time."""
+    workload = seen.workload
+    return structs.replace(
+        seen.unit.status,
+        phase=PHASES[verdict.state],
+        readyReplicas=workload.deployment.status.availableReplicas if workload else 0,
+        serviceName=seen.service.metadata.name if seen.service else "",
+        accessURL=seen.access_url if seen.service else "",
+        nodeName=workload.node if workload else "",
+        observedGeneration=seen.unit.metadata.generation,
+    )

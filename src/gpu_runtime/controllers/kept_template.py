@@ -1,0 +1,67 @@
+"""A pod template is built once for each spec and kept with its Deployment: upgrading us restarts nobody.
+
+A newer builder, or new platform settings, would make another template for the same spec; writing it would restart every
+pod. So the template stands in an annotation of the Deployment with what it was built from; as long as that holds, drift
+is repaired to the kept copy. The builder is asked again with the next change of the spec.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Struct
+
+from gpu_runtime.controllers.kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.kinds.workloads import Deployment
+from gpu_runtime.controllers.markers import POD_TEMPLATE
+
+
+class _Copy(Struct, frozen=True):
+    generation: int
+    source: str
+    template: PodTemplate
+
+
+_DECODER = msgspec.json.Decoder(_Copy)
+
+
+@dataclass(frozen=True)
+class KeptTemplate:
+    """The template to run, and the annotation that keeps it."""
+
+    template: PodTemplate
+    annotation: dict[str, str]
+
+
+def keep(
+    deployment: Deployment | None, *, generation: int, source: str, build: Callable[[], PodTemplate]
+) -> KeptTemplate:
+    """The template kept with the Deployment if it was made for this spec, else a new one.
+
+    `source` digests the part of the spec that pods depend on: a new generation that leaves it as it was (scaling) keeps
+    the template too. An equal generation alone suffices: a version of ours that digests otherwise changes nothing.
+    """
+    text = deployment.metadata.annotations.get(POD_TEMPLATE, "") if deployment is not None else ""
+    copy = _read(text)
+    if copy is not None and copy.generation == generation:
+        # The text as it was found: written anew by another version it might differ, and that would be a write.
+        return KeptTemplate(copy.template, {POD_TEMPLATE: text})
+    template = copy.template if copy is not None and copy.source == source else build()
+    copy = _Copy(generation, source, template)
+    return KeptTemplate(template, {POD_TEMPLATE: msgspec.json.encode(copy, order="deterministic").decode()})
+
+
+def digest(spec: Struct, *, without: tuple[str, ...] = ()) -> str:
+    """A digest of a spec less the fields that pods do not depend on."""
+    fields = {name: value for name, value in msgspec.to_builtins(spec).items() if name not in without}
+    return hashlib.sha256(msgspec.json.encode(fields, order="deterministic")).hexdigest()[:16]
+
+
+def _read(text: str) -> _Copy | None:
+    try:
+        return _DECODER.decode(text) if text else None
+    except msgspec.MsgspecError:
+        return None  # edited by hand: what it was is lost, and the builder is asked

@@ -1,0 +1,176 @@
+"""A pod as a Deployment describes it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class SecretKeyRef(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    key: str
+    optional: bool = False
+
+
+class EnvSource(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    secretKeyRef: SecretKeyRef | None = None
+
+
+class Env(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    value: str = ""
+    valueFrom: EnvSource | None = None
+
+
+class ContainerPort(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str = ""
+    containerPort: int
+    protocol: str = "TCP"
+
+
+class HttpGet(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    path: str = "/"
+    port: int | str
+    scheme: str = "HTTP"
+
+
+class TcpSocket(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    port: int | str
+
+
+class Exec(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    command: list[str] = []
+
+
+class Probe(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    httpGet: HttpGet | None = None
+    tcpSocket: TcpSocket | None = None
+    exec: Exec | None = None
+    initialDelaySeconds: int = 0
+    periodSeconds: int = 10
+    timeoutSeconds: int = 1
+    successThreshold: int = 1
+    failureThreshold: int = 3
+
+
+class Resources(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+
+
+class SeccompProfile(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    type: str = ""
+
+
+class ContainerSecurity(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    allowPrivilegeEscalation: bool | None = None
+    privileged: bool | None = None
+    seccompProfile: SeccompProfile | None = None
+
+
+class VolumeMount(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    mountPath: str
+    readOnly: bool = False
+
+
+class Container(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    image: str = ""
+    imagePullPolicy: str = ""  # the server's choice depends on the image's tag: always said
+    command: list[str] = []
+    args: list[str] = []
+    env: list[Env] = []
+    ports: list[ContainerPort] = []
+    resources: Resources = Resources()
+    readinessProbe: Probe | None = None
+    securityContext: ContainerSecurity | None = None
+    volumeMounts: list[VolumeMount] = []
+    terminationMessagePolicy: str = "File"
+
+
+class EmptyDir(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    medium: str = ""
+    sizeLimit: str | None = None
+
+
+class ClaimVolume(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    claimName: str
+    readOnly: bool = False
+
+
+class Volume(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    emptyDir: EmptyDir | None = None
+    persistentVolumeClaim: ClaimVolume | None = None
+
+
+class NodeRequirement(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class NodeTerm(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    matchExpressions: list[NodeRequirement] = []
+    matchFields: list[NodeRequirement] = []
+
+
+class PreferredNode(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    weight: int
+    preference: NodeTerm
+
+
+class NodeAffinity(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    preferredDuringSchedulingIgnoredDuringExecution: list[PreferredNode] = []
+
+
+class Affinity(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    nodeAffinity: NodeAffinity | None = None
+
+
+class Toleration(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    key: str = ""
+    operator: Literal["Equal", "Exists", ""] = ""
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
+    tolerationSeconds: int | None = None
+
+
+class LocalReference(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str = ""
+
+
+class PodSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What we set, and below it what a hand must not slip into a tenant's pod."""
+
+    containers: list[Container] = []
+    automountServiceAccountToken: bool | None = None
+    enableServiceLinks: bool | None = None
+    terminationGracePeriodSeconds: int = 30
+    priorityClassName: str = ""
+    runtimeClassName: str | None = None
+    nodeSelector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    imagePullSecrets: list[LocalReference] = []
+    volumes: list[Volume] = []
+
+    initContainers: list[Container] = []
+    hostNetwork: bool = False
+    hostPID: bool = False
+    hostIPC: bool = False
+    serviceAccountName: str = ""
+    nodeName: str = ""
+
+
+class TemplateMeta(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Annotations are left to others: `kubectl rollout restart` sets one."""
+
+    labels: dict[str, str] = {}
+
+
+class PodTemplate(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()

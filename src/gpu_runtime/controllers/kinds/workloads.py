@@ -1,0 +1,120 @@
+"""Deployments as we write and read them, and the parts of ReplicaSets and Pods that explain how they fare."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.controllers.kinds.pod_template import PodTemplate
+from gpu_runtime.kube.resource import Resource
+
+
+class LabelSelector(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    matchLabels: dict[str, str] = {}
+
+
+class RollingUpdate(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    maxSurge: int | str = "25%"
+    maxUnavailable: int | str = "25%"
+
+
+class Strategy(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    type: str = "RollingUpdate"
+    rollingUpdate: RollingUpdate | None = None
+
+
+class DeploymentSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    replicas: int = 1
+    selector: LabelSelector
+    strategy: Strategy = Strategy()
+    template: PodTemplate
+    revisionHistoryLimit: int = 10
+    paused: bool = False
+
+
+class WorkloadCondition(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class DeploymentStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    observedGeneration: int = 0
+    replicas: int = 0
+    updatedReplicas: int = 0
+    availableReplicas: int = 0
+
+
+class Deployment(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    spec: DeploymentSpec
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class ReplicaSetStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    conditions: list[WorkloadCondition] = []
+
+
+class ReplicaSetView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A ReplicaSet as the cache keeps it: which revision it is, and why it cannot make pods. Never written back."""
+
+    metadata: ObjectMeta
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class Waiting(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    startedAt: datetime | None = None
+
+
+class Terminated(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    exitCode: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    ready: bool = False
+    state: ContainerState = ContainerState()
+    lastState: ContainerState = ContainerState()
+
+
+class PodStatusView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[WorkloadCondition] = []
+    initContainerStatuses: list[ContainerStatus] = []
+    containerStatuses: list[ContainerStatus] = []
+
+
+class PodSpecView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    nodeName: str = ""
+
+
+class PodView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A Pod as the cache keeps it: where it runs and how it fares. Never written back."""
+
+    metadata: ObjectMeta
+    spec: PodSpecView = PodSpecView()
+    status: PodStatusView = PodStatusView()
+
+
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", Deployment)
+REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets", ReplicaSetView)
+PODS = Resource("", "v1", "Pod", "pods", PodView)

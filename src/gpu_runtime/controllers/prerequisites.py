@@ -1,0 +1,54 @@
+"""What must be installed before controllers can work, asked for at start so that a person is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import structlog
+
+from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
+from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, OPERATION, STOCK_POOL
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.errors import KubeError, NotFound
+
+INSTALL = "kubectl apply -k config/default"
+
+
+async def report_missing(client: Client, settings: ControllerManagerSettings) -> None:
+    """Says what is missing; work begins as soon as it is there, without a restart."""
+    log = structlog.get_logger("prerequisites")
+    for line in await missing(client, settings):
+        log.warning("missing", problem=f"{line}: {INSTALL}")
+
+
+async def missing(client: Client, settings: ControllerManagerSettings) -> list[str]:
+    """One line for each thing that is not there; what could not be asked for is not called missing."""
+    return [what for what, path in _wanted(settings) if not await _exists(client, path)]
+
+
+def _wanted(settings: ControllerManagerSettings) -> Iterator[tuple[str, str]]:
+    for kind in (STOCK_POOL, GPU_UNIT, OPERATION):
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{settings.installNamespace}/{kind.plural}"
+        yield f"kind {kind.kind} ({kind.api_version}) is not served", path
+    for name in sorted({settings.installNamespace, *settings.stock.namespaces}):
+        yield f"namespace {name} does not exist", f"/api/v1/namespaces/{name}"
+    for name in sorted(_priority_classes(settings)):
+        yield f"priority class {name} does not exist", f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
+
+
+def _priority_classes(settings: ControllerManagerSettings) -> set[str]:
+    names = {settings.stock.priorityClassName, settings.units.priorityClassName}
+    for flavour in settings.specs.values():
+        names |= {flavour.priorityClassName or "", flavour.stockPriorityClassName or ""}
+    return names - {""}
+
+
+async def _exists(client: Client, path: str) -> bool:
+    try:
+        await client.request("GET", path, subject=f"look for {path}")
+    except NotFound:
+        return False
+    except KubeError as error:
+        structlog.get_logger("prerequisites").warning("could not look", problem=str(error))
+    return True

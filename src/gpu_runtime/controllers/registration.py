@@ -1,0 +1,96 @@
+"""The reconcilers with their caches and the changes that concern them, added to a manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.caches import BY_SOURCE_STOCK, BY_UID, Caches
+from gpu_runtime.controllers.child_writer import ChildWriter
+from gpu_runtime.controllers.gpuunit.handover import HandOver
+from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
+from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
+from gpu_runtime.controllers.kinds.workloads import PodView, ReplicaSetView
+from gpu_runtime.controllers.markers import controlled_by
+from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
+from gpu_runtime.kube.children import Children
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.kube.controller import Controller, Source, mapped, owned, primary
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.manager import Manager
+
+
+def add_controllers(
+    manager: Manager,
+    settings: ControllerManagerSettings,
+    *,
+    recorder: Recorder | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> dict[str, Controller]:
+    """Adds every controller of the process, by its name."""
+    caches = Caches.of(manager)
+    return {
+        "stockpool": _stock_pools(manager, caches, settings, recorder, clock),
+        "gpuunit": _gpu_units(manager, caches, settings, recorder, clock),
+    }
+
+
+def _stock_pools(
+    manager: Manager, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
+) -> Controller:
+    def runs_for(child: PodView | ReplicaSetView) -> Iterable[Key]:
+        uids = controlled_by(child.metadata.labels)
+        return [pool.metadata.key for uid in uids for pool in caches.pools.find(BY_UID, uid)]
+
+    reconciler = StockPoolReconciler(
+        caches=caches,
+        children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder),
+        status=StatusWriter(STOCK_POOLS, manager.client, clock, recorder),
+        settings=settings,
+    )
+    sources: list[Source[Any]] = [
+        primary(caches.pools),
+        owned(caches.deployments, STOCK_POOLS),
+        owned(caches.services, STOCK_POOLS),
+        mapped(caches.replica_sets, runs_for),
+        mapped(caches.pods, runs_for),
+    ]
+    return manager.controller("stockpool", reconciler.reconcile, sources, workers=settings.workers)
+
+
+def _gpu_units(
+    manager: Manager, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
+) -> Controller:
+    def runs_for(child: PodView | ReplicaSetView) -> Iterable[Key]:
+        uids = controlled_by(child.metadata.labels)
+        return [unit.metadata.key for uid in uids for unit in caches.units.find(BY_UID, uid)]
+
+    def waits_for_stock(stock: GPUUnit) -> Iterable[Key]:
+        return [unit.metadata.key for unit in caches.units.find(BY_SOURCE_STOCK, stock.metadata.uid)]
+
+    def waits_for_pod(pod: PodView) -> Iterable[Key]:
+        uids = controlled_by(pod.metadata.labels)
+        return [unit.metadata.key for uid in uids for unit in caches.units.find(BY_SOURCE_STOCK, uid)]
+
+    reconciler = GPUUnitReconciler(
+        caches=caches,
+        children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
+        status=StatusWriter(GPU_UNITS, manager.client, clock, recorder),
+        handover=HandOver(manager.client, caches, clock, settings.installNamespace),
+        settings=settings,
+    )
+    sources: list[Source[Any]] = [
+        primary(caches.units),
+        owned(caches.deployments, GPU_UNITS),
+        owned(caches.services, GPU_UNITS),
+        owned(caches.policies, GPU_UNITS),
+        mapped(caches.replica_sets, runs_for),
+        mapped(caches.pods, runs_for),
+        mapped(caches.units, waits_for_stock),
+        mapped(caches.pods, waits_for_pod),
+    ]
+    return manager.controller("gpuunit", reconciler.reconcile, sources, workers=settings.workers)

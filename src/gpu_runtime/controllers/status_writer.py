@@ -1,0 +1,77 @@
+"""Writes a status when it says something new, and tells people when it turned for the worse or the better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+from msgspec import structs
+
+from gpu_runtime.api.meta.condition import find_condition, set_condition
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitStatus
+from gpu_runtime.api.v1alpha1.reasons import READY
+from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolStatus
+from gpu_runtime.controllers.verdict import Verdict
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.clock import Clock
+from gpu_runtime.kube.errors import NotFound
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.resource import Resource
+
+T = TypeVar("T", StockPool, GPUUnit)
+Status = StockPoolStatus | GPUUnitStatus
+PATIENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class StatusWriter(Generic[T]):
+    """The one writer of the status of one kind."""
+
+    resource: Resource[T]
+    client: Client
+    clock: Clock
+    recorder: Recorder | None = None
+
+    async def write(self, obj: T, status: Status, verdict: Verdict) -> float | None:
+        """Writes `status` with the verdict's condition if it differs; otherwise nothing, not even its time.
+
+        The answer, if any, is when to come back: "not yet" about an object that is seconds old is not worth a write,
+        because most are ready before anybody looks.
+        """
+        old = obj.status
+        now = self.clock.now()
+        condition = verdict.condition(obj.metadata.generation)
+        new = structs.replace(
+            status, conditions=set_condition(old.conditions, condition, now), lastSyncTime=old.lastSyncTime
+        )
+        if new == old:
+            return None
+        if not old.conditions and verdict.state == "progressing" and (patience := self._patience(obj)) is not None:
+            return patience
+        new = structs.replace(new, lastSyncTime=now.replace(microsecond=0))
+        try:
+            await self.client.replace(self.resource, structs.replace(obj, status=new), subresource="status")
+        except NotFound:
+            return None  # deleted meanwhile, and its status with it
+        self._tell(obj, verdict)
+        return None
+
+    def _patience(self, obj: T) -> float | None:
+        created = obj.metadata.creationTimestamp
+        age = (self.clock.now() - created).total_seconds() if created is not None else PATIENCE_SECONDS
+        # A clock that is behind the server's must not silence the status: then it is just written at once.
+        return PATIENCE_SECONDS - age if -1.0 < age < PATIENCE_SECONDS else None
+
+    def _tell(self, obj: T, verdict: Verdict) -> None:
+        before = find_condition(obj.status.conditions, READY)
+        if before is not None and before.reason == verdict.reason:
+            return
+        log = structlog.get_logger("status").bind(kind=self.resource.kind, key=str(obj.metadata.key))
+        log.info("now", state=verdict.state, reason=verdict.reason, message=verdict.message)
+        if self.recorder is None:
+            return
+        if verdict.state == "failed":
+            self.recorder.event(self.resource, obj, verdict.reason, verdict.message, type="Warning")
+        elif verdict.state == "ready" and obj.status.phase == "Failed":
+            self.recorder.event(self.resource, obj, verdict.reason, verdict.message)

@@ -1,0 +1,98 @@
+"""Drives one StockPool toward its spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.reasons import DEPLOYMENT_SYNC_FAILED, SERVICE_SYNC_FAILED
+from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.child_writer import ChildWriter
+from gpu_runtime.controllers.envelope import Envelope
+from gpu_runtime.controllers.kept_template import digest, keep
+from gpu_runtime.controllers.kinds.network import SERVICES, Service
+from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.spec_rules import template_problems
+from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.stockpool.resources.deployment import NOT_IN_PODS, deployment, pod_template
+from gpu_runtime.controllers.stockpool.resources.names import child_name
+from gpu_runtime.controllers.stockpool.resources.service import service
+from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
+from gpu_runtime.controllers.verdict import Blocked, invalid, reported_as
+from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.controller import Result
+
+
+@dataclass(frozen=True)
+class StockPoolReconciler:
+    """Reads caches only; writes only what differs."""
+
+    caches: Caches
+    children: ChildWriter
+    status: StatusWriter[StockPool]
+    settings: ControllerManagerSettings
+
+    async def reconcile(self, key: Key) -> Result:
+        pool = self.caches.pools.get(key)
+        if pool is None or pool.metadata.deletionTimestamp is not None:
+            return Result()  # its children go with it
+        seen = self._observed(pool)
+        blocked: Blocked | None = None
+        try:
+            envelope = self._specification(pool)
+            seen = replace(seen, service=await self._service(seen))
+            seen = replace(seen, workload=await self._workload(seen, envelope))
+        except Blocked as error:
+            blocked = error
+            seen = replace(seen, blocked=error.verdict)
+        verdict = readiness(seen)
+        patience = await self.status.write(pool, status(seen, verdict), verdict)
+        return blocked.result() if blocked is not None and patience is None else Result(patience)
+
+    def _observed(self, pool: StockPool) -> Observed:
+        """What the caches show, as far as it is the pool's own."""
+        key = Key(pool.metadata.namespace, child_name(pool))
+        made, served = self.caches.deployments.get(key), self.caches.services.get(key)
+        return Observed(
+            pool,
+            workload=self.caches.workload(pool.metadata, made)
+            if made is not None and is_controlled_by(made.metadata, pool.metadata)
+            else None,
+            service=served if served is not None and is_controlled_by(served.metadata, pool.metadata) else None,
+        )
+
+    def _specification(self, pool: StockPool) -> Envelope:
+        problems = [*template_problems(pool.spec.template)]
+        try:
+            envelope = Envelope.parse(gpu=pool.spec.gpu, memory=pool.spec.memory)
+        except ValueError as error:
+            raise invalid("; ".join([str(error), *problems])) from error
+        if problems:
+            raise invalid("; ".join(problems))
+        return envelope
+
+    async def _service(self, seen: Observed) -> Service | None:
+        pool, wanted = seen.pool, service(seen.pool)
+        key = Key(pool.metadata.namespace, child_name(pool))
+        cached = self.caches.services.get(key)
+        with reported_as(SERVICE_SYNC_FAILED):
+            if wanted is None:
+                await self.children.remove(pool, SERVICES, cached)
+                return None
+            return await self.children.ensure(pool, SERVICES, wanted, cached)
+
+    async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
+        pool = seen.pool
+        cached = self.caches.deployments.get(Key(pool.metadata.namespace, child_name(pool)))
+        kept = keep(
+            seen.workload.deployment if seen.workload else None,
+            generation=pool.metadata.generation,
+            source=digest(pool.spec, without=NOT_IN_PODS),
+            build=lambda: pod_template(pool, envelope, self.settings),
+        )
+        with reported_as(DEPLOYMENT_SYNC_FAILED):
+            made = await self.children.ensure(pool, DEPLOYMENTS, deployment(pool, kept), cached)
+        return self.caches.workload(pool.metadata, made)

@@ -1,0 +1,1 @@
+"""What a pool owns, one pure builder a child."""

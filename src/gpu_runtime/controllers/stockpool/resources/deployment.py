@@ -1,0 +1,57 @@
+"""The Deployment of a pool."""
+
+from __future__ import annotations
+
+from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.config import ControllerManagerSettings, SpecSettings
+from gpu_runtime.controllers.envelope import Envelope
+from gpu_runtime.controllers.kept_template import KeptTemplate
+from gpu_runtime.controllers.kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.kinds.workloads import (
+    Deployment,
+    DeploymentSpec,
+    LabelSelector,
+    RollingUpdate,
+    Strategy,
+)
+from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.runtime_pod import RuntimePod
+from gpu_runtime.controllers.stockpool.resources.names import child_meta, labels, selector
+
+NOT_IN_PODS = ("replicas",)
+"""Fields of the spec that no pod depends on: scaling restarts nobody."""
+
+
+def pod_template(pool: StockPool, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
+    """What each pod of the pool runs."""
+    spec, flavour = pool.spec, settings.specs.get(pool.spec.specName, SpecSettings())
+    return RuntimePod(
+        labels={**labels(pool), CONTROLLED_BY: pool.metadata.uid},
+        image=spec.image or settings.stock.image,
+        envelope=envelope,
+        environment={
+            "SPEC_NAME": spec.specName,
+            "POOL_NAME": pool.metadata.name,
+            "GPU_COUNT": str(spec.gpu),
+            "MEMORY_LIMIT": spec.memory or "",
+        },
+        grace_seconds=spec.template.terminationGracePeriodSeconds or settings.stock.terminationGracePeriodSeconds,
+        priority_class=flavour.stockPriorityClassName or settings.stock.priorityClassName,
+        settings=flavour,
+        template=spec.template,
+    ).build()
+
+
+def deployment(pool: StockPool, kept: KeptTemplate) -> Deployment:
+    """The Deployment that keeps the wanted number of pods."""
+    return Deployment(
+        metadata=child_meta(pool, kept.annotation),
+        spec=DeploymentSpec(
+            replicas=pool.spec.replicas,
+            selector=LabelSelector(matchLabels=selector(pool)),
+            # No surge: on full GPUs the extra pod would wait for ever for the one that it is to replace.
+            strategy=Strategy(type="RollingUpdate", rollingUpdate=RollingUpdate(maxSurge=0, maxUnavailable=1)),
+            template=kept.template,
+            revisionHistoryLimit=2,
+        ),
+    )

@@ -1,0 +1,92 @@
+"""The status of a pool, from what is seen of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpu_runtime.api.v1alpha1.reasons import (
+    DEPLOYMENT_PROGRESSING,
+    DEPLOYMENT_READY,
+    POD_STARTUP_FAILED,
+    SCALED_TO_ZERO,
+)
+from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolPhase, StockPoolStatus
+from gpu_runtime.controllers.kinds.network import Service
+from gpu_runtime.controllers.stockpool.resources.names import selector
+from gpu_runtime.controllers.verdict import State, Verdict
+from gpu_runtime.controllers.workload import Workload
+
+PHASES: dict[State, StockPoolPhase] = {
+    "ready": "Ready",
+    "progressing": "Progressing",
+    "failed": "Failed",
+    "empty": "Empty",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What there is of a pool in the cluster, and what kept the reconcile from going on, if anything did."""
+
+    pool: StockPool
+    workload: Workload | None = None
+    service: Service | None = None
+    blocked: Verdict | None = None
+
+    @property
+    def available(self) -> int:
+        return self.workload.deployment.status.availableReplicas if self.workload else 0
+
+
+Check = Callable[[Observed], Verdict | None]
+
+
+def blocked(seen: Observed) -> Verdict | None:
+    return seen.blocked
+
+
+def scaled_to_zero(seen: Observed) -> Verdict | None:
+    if seen.pool.spec.replicas or (seen.workload and not seen.workload.complete):
+        return None
+    return Verdict("empty", SCALED_TO_ZERO, "no replicas are wanted")
+
+
+def pods_fail(seen: Observed) -> Verdict | None:
+    failure = seen.workload.failure if seen.workload else None
+    return Verdict("failed", POD_STARTUP_FAILED, failure) if failure else None
+
+
+def pods_missing(seen: Observed) -> Verdict | None:
+    if seen.workload is not None and seen.workload.complete:
+        return None
+    message = f"{seen.available} of {seen.pool.spec.replicas} replicas are available"
+    return Verdict("progressing", DEPLOYMENT_PROGRESSING, message)
+
+
+CHECKS: tuple[Check, ...] = (blocked, scaled_to_zero, pods_fail, pods_missing)
+
+
+def readiness(seen: Observed) -> Verdict:
+    """The first check that has something to say; Ready when none has."""
+    for check in CHECKS:
+        if (verdict := check(seen)) is not None:
+            return verdict
+    return Verdict("ready", DEPLOYMENT_READY, f"{seen.available} of {seen.pool.spec.replicas} replicas are available")
+
+
+def status(seen: Observed, verdict: Verdict) -> StockPoolStatus:
+    """The whole status but its conditions and time."""
+    pool = seen.pool
+    return structs.replace(
+        pool.status,
+        phase=PHASES[verdict.state],
+        available=seen.available,
+        allocated=max(pool.spec.replicas - seen.available, 0),
+        replicas=seen.workload.deployment.status.replicas if seen.workload else 0,
+        selector=",".join(f"{key}={value}" for key, value in selector(pool).items()),
+        serviceName=seen.service.metadata.name if seen.service else "",
+        observedGeneration=pool.metadata.generation,
+    )

@@ -1,0 +1,57 @@
+"""How a Deployment fares: done, on the way, or kept from it, in the words of the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
+from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.startup_failure import startup_failure
+
+REVISION = "deployment.kubernetes.io/revision"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A Deployment with the ReplicaSets and pods that were made for it."""
+
+    deployment: Deployment
+    replica_sets: Sequence[ReplicaSetView] = ()
+    pods: Sequence[PodView] = ()
+
+    @property
+    def observed(self) -> bool:
+        """Whether what the status says is about the spec as it is now."""
+        return self.deployment.status.observedGeneration >= self.deployment.metadata.generation
+
+    @property
+    def complete(self) -> bool:
+        """All wanted pods run the current template and are available, and none of an older one is left."""
+        status, wanted = self.deployment.status, self.deployment.spec.replicas
+        return self.observed and status.updatedReplicas == status.replicas == status.availableReplicas == wanted
+
+    @property
+    def failure(self) -> str | None:
+        """Why the pods of the current template do not come up, if something keeps them from it."""
+        current = self._current_replica_set()
+        if not self.observed or current is None:
+            return None  # what there is to see is about the template before
+        pods = [pod for pod in self.pods if is_controlled_by(pod.metadata, current.metadata)]
+        return startup_failure(pods, current)
+
+    @property
+    def node(self) -> str:
+        """The node that a pod of it runs on, and stays on until it is replaced."""
+        placed = [pod for pod in self.pods if pod.spec.nodeName and pod.metadata.deletionTimestamp is None]
+        return max(placed, key=_age).spec.nodeName if placed else ""
+
+    def _current_replica_set(self) -> ReplicaSetView | None:
+        revision = self.deployment.metadata.annotations.get(REVISION)
+        mine = [each for each in self.replica_sets if is_controlled_by(each.metadata, self.deployment.metadata)]
+        return next((each for each in mine if each.metadata.annotations.get(REVISION) == revision), None)
+
+
+def _age(pod: PodView) -> tuple[str, str]:
+    created = pod.metadata.creationTimestamp
+    return (created.isoformat() if created else "", pod.metadata.name)
