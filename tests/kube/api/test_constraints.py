@@ -64,7 +64,7 @@ async def test_every_broken_object_is_refused_with_a_word_about_its_field(
     client: Client, namespace: str, kind: Kind[Any]
 ) -> None:
     objects = Objects(client, kind, namespace)
-    await objects.create(as_json(COMPLETE[kind.kind]))
+    await objects.create(as_json(COMPLETE[kind.kind]) | {"metadata": {"name": "existing"}})
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def complaint(case: Case) -> tuple[str, str]:
@@ -101,7 +101,7 @@ async def test_a_protected_field_can_be_neither_changed_nor_removed_nor_added_la
 async def _send(objects: Objects, case: Case) -> Schema:
     """As a create, or as a write to the status where a create would drop it."""
     if case.constraint.path[:1] == ("status",) and objects.kind.status_subresource:
-        return await objects.patch("complete", {"status": case.document["status"]}, "/status", dryRun="All")
+        return await objects.patch("existing", {"status": case.document["status"]}, "/status", dryRun="All")
     return await objects.create(case.document, dryRun="All")
 
 
