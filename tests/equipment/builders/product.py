@@ -6,23 +6,22 @@ import json
 from typing import Any, Self
 
 from equipment.builders.base import Builder, new_document
-from equipment.judge.names import (
+from gpu_runtime.api.v1alpha1.annotations import (
     ATTACHED_TO,
     CLAIMED_BY,
     OPERATION_ID,
     OPERATION_UID,
+    SOURCE_STOCK_NAME,
+    SOURCE_STOCK_NAMESPACE,
     SOURCE_STOCK_UID,
-    STOCK_NAMESPACE,
 )
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.group import API_VERSION
+from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-
-INSTANCE_NAMESPACE = "runtime-instance"
-SYSTEM_NAMESPACE = "gpu-runtime-system"
 
 
 class UnitBuilder(Builder):
@@ -64,7 +63,9 @@ class UnitBuilder(Builder):
 
     def consuming(self, stock: Builder) -> Self:
         """Admitted, with the provenance of the stock unit that it consumed."""
-        return self.annotated({SOURCE_STOCK_UID: stock.uid})
+        namespace = stock.document()["metadata"]["namespace"]
+        source = {SOURCE_STOCK_NAME: stock.name, SOURCE_STOCK_NAMESPACE: namespace, SOURCE_STOCK_UID: stock.uid}
+        return self.annotated(source)
 
     @property
     def _generation(self) -> int:

@@ -48,6 +48,14 @@ Death at an exact point, of a process or (with a callback) of a coroutine that p
     await kill.happened()
     kill.remove()                                                    # before a restart behind the same proxy
 
+    for point in crash_points(proxy.writes()):                       # after a clean run: two points for each write
+        proxy.kill_at(point.n, victim, point.when)
+
+A process that is frozen whole, with all that it still has under way, and woken later:
+
+    held, frozen = proxy.on(calls()).hold(), proxy.on(watches()).freeze()
+    held.release(); frozen.thaw()
+
 Afterwards: `proxy.count(writes("pods"))`; `proxy.writes()` and `proxy.calls(...)` as Exchange records, from
 `mark = proxy.mark()` on with `since=mark`; `await proxy.seen(writes("pods"), times=2)`; `proxy.trace`;
 `proxy.history.write_lines(path)`. Every fault is a handle: `await fault.happened()`, `fault.hits`, `fault.remove()`.
@@ -57,6 +65,7 @@ Not forwarded: connection upgrades (kubectl exec, attach, port-forward), which a
 """
 
 from equipment.fault_proxy.call import Call
+from equipment.fault_proxy.crash_points import CrashPoint, crash_points
 from equipment.fault_proxy.faults import Fault, Frozen, Held
 from equipment.fault_proxy.history import Exchange, History
 from equipment.fault_proxy.kill import Kill
@@ -81,6 +90,7 @@ from equipment.fault_proxy.stream import WatchStream
 
 __all__ = [
     "Call",
+    "CrashPoint",
     "Event",
     "Exchange",
     "Fault",
@@ -93,6 +103,7 @@ __all__ = [
     "WatchStream",
     "bookmark",
     "calls",
+    "crash_points",
     "creates",
     "deletes",
     "error_event",

@@ -5,6 +5,7 @@
     assert conservation(seen, seeded=20) == []                 # I2: no stock lost, none with two owners
     assert premature_workloads(seen) == []                     # and nothing runs before its stock is gone
     assert orphans(listed_at_end) == []                        # I3: every child has its owner, every claim its claimant
+    assert same_end(listed_after_clean_run, listed_at_end) == []   # I6: faults leave no mark
     assert quiet(proxy.calls(since=mark)) == []                # I5: nothing is written at steady state
 
 `history.exchanges` knows only what passed its proxies. Where others write too (kubectl, garbage collection, a process
@@ -13,6 +14,7 @@ without a proxy), give `events=` of a Witness, which watches the server directly
 
 from equipment.judge.conservation import StockCount, conservation, count_stock
 from equipment.judge.effects import Reply, one_effect
+from equipment.judge.ends import same_end
 from equipment.judge.orphans import orphans
 from equipment.judge.quiet import quiet
 from equipment.judge.timeline import Life, Timeline, timeline
@@ -32,5 +34,6 @@ __all__ = [
     "orphans",
     "premature_workloads",
     "quiet",
+    "same_end",
     "timeline",
 ]

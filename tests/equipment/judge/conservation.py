@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from equipment.judge.names import CLAIMED_BY, OPERATION_UID, SOURCE_STOCK_UID, STOCK_NAMESPACE
 from equipment.judge.timeline import Life, Timeline, marks, phase
+from gpu_runtime.api.v1alpha1.annotations import CLAIMED_BY, OPERATION_UID, SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE
 
 
 @dataclass(frozen=True)

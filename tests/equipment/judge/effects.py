@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from equipment.judge.names import COMMITTED, OPERATION_ID, REQUEST_HASH, STOCK_NAMESPACE
 from equipment.judge.timeline import Document, Life, Timeline, marks, phase
+from gpu_runtime.api.v1alpha1.annotations import OPERATION_ID, REQUEST_HASH
+from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE
 
 OPERATION_CONFLICT = "operation_conflict"
+COMMITTED = "Succeeded"
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from equipment.judge.names import (
-    ATTACHED_TO,
-    CLAIMED_BY,
-    OPERATION_UID,
-    SOURCE_STOCK_UID,
-    STOCK_NAMESPACE,
-    UNFINISHED,
-)
 from equipment.judge.timeline import Document, marks, phase
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, CLAIMED_BY, OPERATION_UID, SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE
+
+UNFINISHED = frozenset({"Pending", "Running"})
 
 
 def orphans(objects: Iterable[Document], *, stock_namespace: str = STOCK_NAMESPACE) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from equipment.judge.names import OPERATION_UID, SOURCE_STOCK_UID
 from equipment.judge.timeline import Life, State, Timeline, marks
+from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID, SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE
 
 
-def premature_workloads(timeline: Timeline) -> list[str]:
+def premature_workloads(timeline: Timeline, *, stock_namespace: str = STOCK_NAMESPACE) -> list[str]:
     """Deployments of units that were still inert, or whose stock still held its place, when they were made."""
-    return [violation for life in timeline.of_kind("Deployment") for violation in _judge(life, timeline)]
+    active = [life for life in timeline.of_kind("Deployment") if life.namespace != stock_namespace]
+    return [violation for deployment in active for violation in _judge(deployment, timeline)]
 
 
 def _judge(deployment: Life, timeline: Timeline) -> Iterator[str]:

@@ -9,7 +9,7 @@ import sys
 import aiohttp
 import pytest
 
-from equipment.fault_proxy import FaultProxy, updates
+from equipment.fault_proxy import FaultProxy, crash_points, updates
 from equipment.fault_proxy.kill import When
 from unit.equipment.tiny_server import TinyServer
 
@@ -96,3 +96,31 @@ async def test_a_real_process_dies_of_sigkill(
             victim.kill()
             await victim.wait()
     assert set(tiny.objects) == {"a", "b"}
+
+
+async def test_a_clean_run_gives_two_crash_points_a_write_and_each_is_a_state_of_its_own(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    async def two_steps() -> None:
+        await write(client, "a")
+        await client.get(COLLECTION)
+        await write(client, "b")
+
+    await two_steps()
+    points = crash_points(proxy.writes())
+    assert [str(point) for point in points] == [
+        "before write 1, create configmaps ns/a",
+        "after write 1, create configmaps ns/a",
+        "before write 2, create configmaps ns/b",
+        "after write 2, create configmaps ns/b",
+    ]
+    left = []
+    for point in points:
+        tiny.objects.clear()
+        victim = asyncio.ensure_future(two_steps())
+        kill = proxy.kill_at(point.n, victim.cancel, point.when)
+        await kill.happened()
+        await asyncio.wait([victim])
+        kill.remove()
+        left.append(list(tiny.objects))
+    assert left == [[], ["a"], ["a"], ["a", "b"]]

@@ -6,7 +6,7 @@ import pytest
 
 from equipment.builders import a_deployment, a_stock_unit, a_unit, an_operation
 from equipment.judge import StockCount, conservation, count_stock, premature_workloads
-from equipment.judge.names import SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_UID
 from unit.equipment.story import Story
 
 
@@ -161,6 +161,12 @@ def test_a_workload_beside_its_stock_is_seen(story: Story) -> None:
     story.delete(stock)
     [violation] = premature_workloads(story.watched())
     assert "beside its stock GPUUnit runtime-stock/s1" in violation
+
+
+def test_a_workload_of_stock_needs_no_stock_itself(story: Story) -> None:
+    stock = story.create(a_stock_unit("s1").made_by(story.create(an_operation("op1", "CreateStockUnits"))))
+    story.create(a_deployment("s1", stock.document()["metadata"]["namespace"]).controlled_by(stock))
+    assert premature_workloads(story.timeline()) == []
 
 
 def test_a_workload_of_a_unit_applied_by_hand_needs_no_stock(story: Story) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from equipment.builders import a_stock_pool, a_stock_unit, a_unit, an_operation
 from equipment.judge import Reply, one_effect, timeline
-from equipment.judge.names import OPERATION_ID, REQUEST_HASH
+from gpu_runtime.api.v1alpha1.annotations import OPERATION_ID, REQUEST_HASH
 from unit.equipment.story import Story
 
 NOTHING = timeline()
