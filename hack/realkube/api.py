@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from realkube.certificates import Pair
+
 TIMEOUT = 30.0
 
 
@@ -52,15 +54,18 @@ class Access:
         except (OSError, http.client.HTTPException):
             return False
 
-    def write_kubeconfig(self, path: Path) -> Path:
-        """Write a kubeconfig that needs no other file."""
-        ca = base64.b64encode(self.ca_file.read_bytes()).decode()
+    def write_kubeconfig(self, path: Path, client: Pair | None = None) -> Path:
+        """Write a kubeconfig that needs no other file: as the token's user, or as a client certificate's."""
+        user = {"token": self.token}
+        if client is not None:
+            user = {"client-certificate-data": in_base64(client.certificate), "client-key-data": in_base64(client.key)}
+        cluster = {"server": self.url, "certificate-authority-data": in_base64(self.ca_file)}
         name = "gpu-runtime-test"
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": {"server": self.url, "certificate-authority-data": ca}}],
-            "users": [{"name": name, "user": {"token": self.token}}],
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": user}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
             "current-context": name,
         }
@@ -69,3 +74,7 @@ class Access:
         unfinished.write_text(json.dumps(config, indent=2))  # JSON is YAML
         unfinished.rename(path)  # whoever waits for the file never sees half of it
         return path
+
+
+def in_base64(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()

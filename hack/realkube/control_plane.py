@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 import shutil
 from collections.abc import Callable, Sequence
@@ -42,13 +43,17 @@ class ControlPlane:
         folder: Path,
         *,
         address: str = flags.LOOPBACK,
+        service_network: str = flags.SERVICE_NETWORK,
         users: Sequence[User] = (),
+        controller_flags: Sequence[str] = (),
         say: Say = print,
     ) -> None:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.admin_user = User("admin", secrets.token_urlsafe(24), ("system:masters",))
         self._address = address
+        self._service_network = service_network
+        self._controller_flags = controller_flags
         self._users = (self.admin_user, *users)
         self._say = say
         self._processes: list[Process] = []
@@ -75,11 +80,13 @@ class ControlPlane:
         try:
             with timed("etcd and kube-apiserver ready", self._say):
                 run(programs["etcd"], flags.etcd(self.folder / "etcd", self._address, etcd_port, peer_port))
-                run(programs["kube-apiserver"], flags.apiserver(identity, self._address, api_port, etcd_port))
+                server = flags.apiserver(identity, self._address, api_port, etcd_port, self._service_network)
+                run(programs["kube-apiserver"], server)
                 self._wait(self.admin.ready, "kube-apiserver is ready")
             self.admin.write_kubeconfig(self.kubeconfig)
             with timed("kube-controller-manager and kube-scheduler working", self._say):
-                run(programs["kube-controller-manager"], flags.controller_manager(identity, self.kubeconfig))
+                controllers = flags.controller_manager(identity, self.kubeconfig, self._controller_flags)
+                run(programs["kube-controller-manager"], controllers)
                 run(programs["kube-scheduler"], flags.scheduler(self.kubeconfig))
                 self._wait(self._controllers_work, "the default ServiceAccount appears")
         except BaseException:
@@ -111,7 +118,8 @@ class ControlPlane:
         token_file = pki / "tokens.csv"
         token_file.touch(mode=0o600)
         token_file.write_text("".join(user.line() for user in self._users))
-        hosts = (*flags.API_SERVER_NAMES, flags.LOOPBACK, flags.SERVICE_ADDRESS, self._address)
+        own_service = str(ipaddress.ip_network(self._service_network)[1])  # the API server takes the first address
+        hosts = (*flags.API_SERVER_NAMES, flags.LOOPBACK, own_service, self._address)
         return flags.Identity(
             ca_file=self.authority.ca_file,
             serving=self.authority.server("kube-apiserver", list(dict.fromkeys(hosts))),

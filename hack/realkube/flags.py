@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from realkube.certificates import Pair
 
-SERVICE_RANGE = "10.96.0.0/16"
-SERVICE_ADDRESS = "10.96.0.1"  # the first of the range: the API server's own Service
+SERVICE_NETWORK = "10.96.0.0/16"
 API_SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 LOOPBACK = "127.0.0.1"
 FAKE_NODE = {"kwok.x-k8s.io/node": "fake"}  # the annotation by which kwok knows its nodes
@@ -43,7 +43,7 @@ def etcd(data: Path, address: str, client_port: int, peer_port: int) -> list[str
     ]
 
 
-def apiserver(identity: Identity, address: str, port: int, etcd_port: int) -> list[str]:
+def apiserver(identity: Identity, address: str, port: int, etcd_port: int, service_network: str) -> list[str]:
     """kube-apiserver with real authentication and RBAC, reached at one address only."""
     return [
         f"--etcd-servers=http://{address}:{etcd_port}",
@@ -63,7 +63,7 @@ def apiserver(identity: Identity, address: str, port: int, etcd_port: int) -> li
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={identity.service_account_key}",
         f"--service-account-signing-key-file={identity.service_account_key}",
-        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        f"--service-cluster-ip-range={service_network}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
@@ -71,7 +71,7 @@ def apiserver(identity: Identity, address: str, port: int, etcd_port: int) -> li
     ]
 
 
-def controller_manager(identity: Identity, kubeconfig: Path) -> list[str]:
+def controller_manager(identity: Identity, kubeconfig: Path, more: Sequence[str] = ()) -> list[str]:
     """kube-controller-manager with enough workers for tests of scale."""
     return [
         f"--kubeconfig={kubeconfig}",
@@ -82,6 +82,7 @@ def controller_manager(identity: Identity, kubeconfig: Path) -> list[str]:
         "--concurrent-deployment-syncs=20",
         "--concurrent-replicaset-syncs=20",
         *CLIENT_RATE,
+        *more,
     ]
 
 

@@ -88,3 +88,15 @@ def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
     finally:
         for each in held:
             each.close()
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; its status is the caller's to judge."""
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def must_run(*command: str) -> None:
+    """Run a command that has no reason to fail; if it does, what it said is the error."""
+    done = run(*command)
+    if done.returncode != 0:
+        raise RealKubeError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")

@@ -1,0 +1,37 @@
+"""`python -m realkube up|down`: a complete real Kubernetes on this machine."""
+
+from __future__ import annotations
+
+import sys
+
+from realkube import cluster, supervisor
+from realkube.errors import RealKubeError
+from realkube.site import Site
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; what a person can act on is one line and status 1."""
+    try:
+        match arguments:
+            case ["up"]:
+                cluster.up(Site.from_environment(), say)
+            case ["down"]:
+                cluster.down(Site.from_environment(), say)
+            case ["supervise"]:
+                supervisor.supervise(Site.from_environment())
+            case _:
+                print("usage: python -m realkube up|down", file=sys.stderr)
+                return 2
+    except RealKubeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+sys.exit(main(sys.argv[1:]))
