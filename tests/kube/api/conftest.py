@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from equipment.servers import ApiServer
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
-
-CONFIG = Path(__file__).resolve().parents[3] / "config"
+from kube.api.paths import CONFIG
 
 
 @pytest.fixture(scope="session")

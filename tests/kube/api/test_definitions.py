@@ -15,8 +15,8 @@ from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, KINDS, OPERATION, STOCK_POO
 from gpu_runtime.api.v1alpha1.samples import SAMPLES
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import BadRequest
-from kube.api.conftest import CONFIG
 from kube.api.objects import Objects
+from kube.api.paths import CONFIG
 from unit.api.complete import COMPLETE
 from unit.api.schema_cases import as_json
 

@@ -9,7 +9,7 @@ import pytest
 from equipment.servers import ApiServer
 from gpu_runtime.api.manifests import LEADER_ELECTION_LEASE
 from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
-from kube.api.conftest import CONFIG
+from kube.api.paths import CONFIG
 
 
 @pytest.fixture(scope="session")
