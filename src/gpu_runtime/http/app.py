@@ -1,0 +1,105 @@
+"""The application: routes under one base path, one envelope around them, one line of audit for every change."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from gpu_runtime.http.errors import response_to
+from gpu_runtime.http.guard import Guard
+from gpu_runtime.http.route import OPERATION_ID, OWNER, SERVICES, AnyRoute
+from gpu_runtime.service.errors import TooManyRequests
+from gpu_runtime.service.services import Services
+
+BASE = "/api/v1"
+BODY_LIMIT = 1024 * 1024
+MOST_IN_FLIGHT = 256
+REQUEST_ID = "X-Request-ID"
+OPEN_TO_ALL = "open_to_all"
+"""Attribute of a handler that answers without a token."""
+MUTATING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_audit = structlog.get_logger("audit")
+
+
+def application(
+    routes: Iterable[AnyRoute],
+    services: Services,
+    guard: Guard,
+    *,
+    body_limit: int = BODY_LIMIT,
+    most_in_flight: int = MOST_IN_FLIGHT,
+) -> web.Application:
+    """The REST API."""
+    app = web.Application(middlewares=[_envelope(guard, most_in_flight)], client_max_size=body_limit)
+    app[SERVICES] = services
+    for route in routes:
+        app.router.add_route(route.method, BASE + route.path, _handler(route))
+    app.on_response_prepare.append(_common_headers)
+    return app
+
+
+def _handler(route: AnyRoute) -> _Handle:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await route.handle(request)
+
+    setattr(handle, OPEN_TO_ALL, route.open)
+    return handle
+
+
+def _envelope(guard: Guard, most_in_flight: int) -> Middleware:
+    in_flight = 0
+
+    @web.middleware
+    async def envelope(request: web.Request, handler: _Handle) -> web.StreamResponse:
+        nonlocal in_flight
+        given = request.headers.get(REQUEST_ID, "")
+        request[REQUEST_ID] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        in_flight += 1
+        code = ""
+        try:
+            with structlog.contextvars.bound_contextvars(request_id=request[REQUEST_ID]):
+                if in_flight > most_in_flight:
+                    raise TooManyRequests(f"more than {most_in_flight} requests at once: wait a moment")
+                guard.admit(request, open_to_all=getattr(handler, OPEN_TO_ALL, False))
+                response = await handler(request)
+        except Exception as error:
+            code = getattr(error, "code", type(error).__name__)
+            response = response_to(error)
+        finally:
+            in_flight -= 1
+        if request.method in MUTATING:
+            _record(request, response, str(code))
+        return response
+
+    return envelope
+
+
+def _record(request: web.Request, response: web.StreamResponse, code: str) -> None:
+    """The audit line: who, what, under which id, and how it ended. Never a body: it may hold secrets."""
+    _audit.info(
+        "change",
+        who=request.get(OWNER) or "anonymous",
+        remote=request.remote,
+        method=request.method,
+        path=request.path,
+        operation_id=request.get(OPERATION_ID, ""),
+        status=response.status,
+        outcome=code or HTTPStatus(response.status).phrase,
+        request_id=request[REQUEST_ID],
+    )
+
+
+async def _common_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.setdefault(REQUEST_ID, request.get(REQUEST_ID, ""))
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.pop("Server", None)

@@ -1,0 +1,86 @@
+"""Errors to HTTP, once and for every route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+import structlog
+from aiohttp import web
+from msgspec import Meta
+
+from gpu_runtime.api.validation import FieldError
+from gpu_runtime.kube.errors import KubeError
+from gpu_runtime.service import errors as service
+from gpu_runtime.service.refusals import refusal
+
+STATUS: Mapping[type[service.ServiceError], HTTPStatus] = {
+    service.InvalidRequest: HTTPStatus.BAD_REQUEST,
+    service.Unauthenticated: HTTPStatus.UNAUTHORIZED,
+    service.Forbidden: HTTPStatus.FORBIDDEN,
+    service.Missing: HTTPStatus.NOT_FOUND,
+    service.Clash: HTTPStatus.CONFLICT,
+    service.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    service.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
+    service.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_OF_ROUTING = {404: "route_not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
+_WORDS = {
+    404: "there is no such route: /swagger/index.html shows those that there are",
+    405: "the route does not know this method; the header Allow names those that it knows",
+}
+_log = structlog.get_logger("http")
+
+
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why a request was refused."""
+
+    code: Annotated[str, Meta(description="For programs, such as invalid_request.")]
+    message: Annotated[str, Meta(description="For people: what is wrong, and what to do about it.")]
+    details: Annotated[list[FieldError], Meta(description="Every field at fault.")] = []
+
+
+class ErrorEnvelope(msgspec.Struct, frozen=True, kw_only=True):
+    error: ErrorBody
+
+
+def error_response(
+    status: int, code: str, message: str, details: Sequence[FieldError] = (), headers: Mapping[str, str] | None = None
+) -> web.Response:
+    envelope = ErrorEnvelope(error=ErrorBody(code=code, message=message, details=list(details)))
+    body = msgspec.json.encode(envelope)
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+
+
+def response_to(error: Exception) -> web.Response:
+    """The answer for anything that was raised. What a client or the cluster can cause is never a 500."""
+    match error:
+        case web.HTTPException():
+            return _of_routing(error)
+        case KubeError():
+            return response_to(refusal(error))
+        case TimeoutError():
+            return response_to(service.Unavailable("the cluster did not answer in time"))
+        case service.ServiceError():
+            status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
+            return error_response(status, error.code, error.message, error.details, _headers(error))
+    _log.exception("defect", error=repr(error), exc_info=error)
+    return error_response(500, "internal", "a defect of this program; its log tells more under this request's id")
+
+
+def _headers(error: service.ServiceError) -> dict[str, str]:
+    if isinstance(error, service.Unavailable | service.TooManyRequests):
+        return {"Retry-After": str(error.retry_after)}
+    if isinstance(error, service.Unauthenticated):
+        return {"WWW-Authenticate": "Bearer"}
+    return {}
+
+
+def _of_routing(error: web.HTTPException) -> web.Response:
+    code = _OF_ROUTING.get(error.status, "invalid_request")
+    headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+    text = error.text or ""
+    said = text if text and not text.startswith(str(error.status)) else _WORDS.get(error.status, error.reason)
+    return error_response(error.status, code, said, headers=headers)

@@ -1,0 +1,30 @@
+"""Who may speak to this server at all: the address that was called, and the token that was shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gpu_runtime.http.route import OWNER
+from gpu_runtime.http.tokens import Tokens
+from gpu_runtime.service.errors import Forbidden
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Checks every request before anything else looks at it."""
+
+    hosts: frozenset[str] | None = None
+    """Names that this server is called by; None accepts any. Without the check a page of another site could have its
+    own name resolve to loopback and speak to us through the browser."""
+    tokens: Tokens | None = None
+
+    def admit(self, request: web.Request, *, open_to_all: bool) -> None:
+        host = request.host.rsplit(":", 1)[0] if not request.host.endswith("]") else request.host
+        if self.hosts is not None and host.lower() not in self.hosts:
+            raise Forbidden(f"this server is not called {host}: add the name to allowedHosts if it should be")
+        if self.tokens is not None and not open_to_all:
+            request[OWNER] = self.tokens.owner(request.headers.get("Authorization"))

@@ -1,0 +1,190 @@
+"""The OpenAPI document, made from the routes and the types that they declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from gpu_runtime.api.schema import NO_DEFAULT, Node, describe
+from gpu_runtime.api.v1alpha1.fields import QuantityText
+from gpu_runtime.http.errors import ErrorEnvelope
+from gpu_runtime.http.route import JSON, Answer, AnyRoute, Nothing
+from gpu_runtime.http.routes import ROUTES
+
+BASE = "/api/v1"
+VERSION = "v1"
+QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9])?$"
+ERRORS = {
+    400: "The request is wrong; `details` has every field at fault.",
+    401: "A bearer token is needed.",
+    403: "Not allowed, such as a namespace that this installation does not serve.",
+    404: "Something that the request names is not there.",
+    409: "The state of the platform does not allow it.",
+    413: "The body is too large.",
+    415: "The body is not application/json.",
+    429: "More at once than this process serves; Retry-After says when to come again.",
+    503: "The cluster cannot do it now; the same request may be sent again after Retry-After seconds.",
+}
+_QUANTITY = describe(QuantityText).check
+
+
+def document() -> dict[str, Any]:
+    """The whole document; the same bytes for the same routes."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(BASE + route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "gpu-runtime",
+            "version": VERSION,
+            "description": "Warm GPU stock, and running instances made from it. Answers are `{data}` or `{error}`.",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": route.summary,
+        "tags": [route.tag],
+        "operationId": _operation_id(route),
+        "parameters": [*_parameters(route.parameters, "path", schemas), *_parameters(route.query, "query", schemas)],
+        "responses": _responses(route, schemas),
+    }
+    if route.body is not Nothing:
+        content: dict[str, Any] = {"schema": _schema(describe(route.body), schemas)}
+        if route.example is not None:
+            content["example"] = dict(route.example)
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
+    return operation
+
+
+def _operation_id(route: AnyRoute) -> str:
+    words = route.path.replace("/", " ").replace("{", "by ").replace("}", "").replace("-", " ").split()
+    return route.method.lower() + "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def _parameters(type_: Any, where: str, schemas: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for name, field in describe(type_).fields.items():
+        schema = _schema(field.node, schemas)
+        described = schema.pop("description", "")
+        parameter: dict[str, Any] = {"name": name, "in": where, "required": field.required, "schema": schema}
+        yield {**parameter, "description": described} if described else parameter
+
+
+def _responses(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for answer in route.answers:
+        entry = responses.setdefault(str(answer.status), {"description": answer.description})
+        content = _content(answer, schemas)
+        if content:
+            entry.setdefault("content", {}).update(content)
+    errors = _schema(describe(ErrorEnvelope), schemas)
+    for status in error_codes(route):
+        response: dict[str, Any] = {"description": ERRORS[status], "content": {JSON: {"schema": errors}}}
+        if status in (429, 503):
+            response["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 0}}}
+        responses[str(status)] = response
+    return dict(sorted(responses.items()))
+
+
+def error_codes(route: AnyRoute) -> list[int]:
+    """What can go wrong on the route, each with a cause that a client or the cluster can bring about."""
+    codes = {*route.errors, 429}
+    if route.body is not Nothing:
+        codes |= {400, 413, 415}
+    if route.query is not Nothing or route.parameters is not Nothing:
+        codes.add(400)
+    if not route.open:
+        codes |= {401, 503}
+    codes.add(403)  # called by a name that is not this server's
+    return sorted(codes)
+
+
+def _content(answer: Answer, schemas: dict[str, Any]) -> dict[str, Any]:
+    if answer.status == HTTPStatus.NO_CONTENT:
+        return {}
+    if answer.media != JSON:
+        return {answer.media: {"schema": {"type": "string"}}}
+    properties: dict[str, Any] = {"data": _schema(describe(answer.data), schemas)}
+    if answer.paged:
+        properties["continue"] = {"type": "string", "description": "Send it as `continue` for the next page."}
+    return {JSON: {"schema": {"type": "object", "required": ["data"], "properties": properties}}}
+
+
+def _schema(node: Node, schemas: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a description; Structs become components."""
+    if node.type == "object" and node.struct is not None:
+        struct: Any = node.struct
+        name = str(struct.__name__)
+        if name not in schemas:
+            schemas[name] = {}  # taken before its fields are looked at
+            schemas[name] = _object(node, schemas)
+        reference: dict[str, Any] = {"$ref": f"#/components/schemas/{name}"}
+        return _nullable({**reference, **_described(node)}, node)
+    schema: dict[str, Any] = {**_described(node), **_typed(node)}
+    schema |= _limits(node)
+    if node.items is not None:
+        key = "items" if node.type == "array" else "additionalProperties"
+        schema[key] = _schema(node.items, schemas)
+    if node.default is not NO_DEFAULT and node.default is not None:
+        schema["default"] = node.default
+    return _nullable(schema, node)
+
+
+def _object(node: Node, schemas: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    if node.description:
+        schema["description"] = node.description.strip()
+    schema["properties"] = {name: _schema(field.node, schemas) for name, field in node.fields.items()}
+    required = [name for name, field in node.fields.items() if field.required]
+    if required:
+        schema["required"] = required
+    return {**schema, "additionalProperties": False}  # unknown fields are refused, and never answered
+
+
+def _typed(node: Node) -> dict[str, Any]:
+    match node.type:
+        case "map" | "object":
+            return {"type": "object"}
+        case "int-or-string":
+            return {"type": ["integer", "string"]}
+        case "any":
+            return {}
+    return {"type": node.type}
+
+
+def _limits(node: Node) -> dict[str, Any]:
+    sized = {"array": ("minItems", "maxItems"), "map": ("minProperties", "maxProperties")}
+    least, most = sized.get(node.type, ("minLength", "maxLength"))
+    limits: Mapping[str, Any] = {
+        "format": node.format or None,
+        "pattern": QUANTITY if node.check is _QUANTITY else node.pattern or None,
+        "enum": list(node.enum) or None,
+        "minimum": node.minimum,
+        "maximum": node.maximum,
+        least: node.min_length,
+        most: node.max_length,
+    }
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _described(node: Node) -> dict[str, Any]:
+    return {"description": node.description} if node.description and node.type != "object" else {}
+
+
+def _nullable(schema: dict[str, Any], node: Node) -> dict[str, Any]:
+    if not node.nullable:
+        return schema
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    return {**schema, "type": [*([schema["type"]] if isinstance(schema["type"], str) else schema["type"]), "null"]}

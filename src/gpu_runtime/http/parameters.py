@@ -1,0 +1,49 @@
+"""Parameters that several routes share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from gpu_runtime.api.v1alpha1.fields import ObjectName
+from gpu_runtime.service.listing import PAGE_SIZE, Filter
+from gpu_runtime.service.selector import Selector
+
+NamespaceName = Annotated[ObjectName, Meta(min_length=1)]
+Limit = Annotated[int, Meta(ge=1, le=500, description="Objects a page.")]
+Continue = Annotated[str, Meta(max_length=4096, description="The `continue` of the page before.")]
+LabelSelector = Annotated[
+    str,
+    Meta(max_length=1024, description="Such as a=b,c!=d,e in (f,g),h,!i.", extra={"check": Selector.parse}),
+]
+
+
+class Named(msgspec.Struct, frozen=True):
+    name: Annotated[ObjectName, Meta(min_length=1, description="Name of the object.")]
+
+
+class InNamespace(msgspec.Struct, frozen=True):
+    namespace: Annotated[
+        NamespaceName | None, Meta(description="Where the object is, if not in the default namespace.")
+    ] = None
+
+
+class ListOf(msgspec.Struct, frozen=True):
+    namespace: Annotated[
+        NamespaceName | None, Meta(description="Where the objects are, if not in the default namespace.")
+    ] = None
+    labelSelector: LabelSelector = ""
+    phase: Annotated[str, Meta(max_length=64, description="Only objects of this phase, such as Ready.")] = ""
+    limit: Limit = PAGE_SIZE
+    token: Continue = msgspec.field(default="", name="continue")
+
+    @property
+    def filter(self) -> Filter:
+        return Filter(Selector.parse(self.labelSelector), self.phase, self.limit, self.token)
+
+
+class Paged(msgspec.Struct, frozen=True):
+    limit: Limit = PAGE_SIZE
+    token: Continue = msgspec.field(default="", name="continue")

@@ -1,0 +1,158 @@
+"""A typed route: one declaration that validates the request, wraps the answer and is the documentation of both."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from gpu_runtime.api.schema import Node, describe
+from gpu_runtime.api.validation import FieldError, validate
+from gpu_runtime.service.errors import InvalidRequest
+from gpu_runtime.service.rules import parse
+from gpu_runtime.service.services import Services
+
+B = TypeVar("B", bound=msgspec.Struct)
+Q = TypeVar("Q", bound=msgspec.Struct)
+P = TypeVar("P", bound=msgspec.Struct)
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+
+JSON = "application/json"
+SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
+OWNER = "owner"
+"""Under this key of a request: the name of the token that it came with; absent where none is asked."""
+OPERATION_ID = "operationID"
+"""Under this key of a request: the id that its body brought, for the audit line."""
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """No parameters, or no body."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[B, Q, P]):
+    """A request whose every part is valid."""
+
+    request: web.Request
+    path: P
+    query: Q
+    body: B
+    sent: Mapping[str, Any] = field(default_factory=dict)  # the body as the client wrote it
+
+    @property
+    def owner(self) -> str:
+        return str(self.request.get(OWNER, ""))
+
+    @property
+    def services(self) -> Services:
+        return self.request.app[SERVICES]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What goes into the envelope; `token` is for the next page of a list."""
+
+    data: Any = None
+    status: int = 200
+    token: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self) -> web.Response:
+        if self.status == 204:
+            return web.Response(status=204, headers=self.headers)
+        envelope = {"data": self.data, "continue": self.token} if self.token else {"data": self.data}
+        body = msgspec.json.encode(envelope)
+        return web.Response(body=body, status=self.status, content_type=JSON, headers=self.headers)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A success that a route documents: its data, or the media type of what is no JSON."""
+
+    status: int
+    description: str
+    data: Any = None
+    paged: bool = False
+    media: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Call[B, Q, P]], Awaitable[Reply | web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Route(Generic[B, Q, P]):
+    """One method on one path."""
+
+    method: Method
+    path: str
+    summary: str
+    tag: str
+    handler: Handler[B, Q, P]
+    answers: tuple[Answer, ...]
+    errors: tuple[int, ...] = ()
+    body: type[B] = Nothing  # type: ignore[assignment]
+    query: type[Q] = Nothing  # type: ignore[assignment]
+    parameters: type[P] = Nothing  # type: ignore[assignment]
+    example: Mapping[str, Any] | None = None
+    partial: bool = False  # the body names only what is to change
+    open: bool = False  # answered without a token
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Validates, calls the handler, wraps what it returns."""
+        path = _parameters(self.parameters, request.match_info, "path")
+        query = _parameters(self.query, _single(request), "query")
+        sent = await self._sent(request)
+        body = parse(self.body, sent, partial=self.partial) if self.body is not Nothing else self.body()
+        reply = await self.handler(Call(request, path, query, body, sent))
+        return reply.response() if isinstance(reply, Reply) else reply
+
+    async def _sent(self, request: web.Request) -> Mapping[str, Any]:
+        if self.body is Nothing:
+            return {}
+        if request.content_type != JSON:
+            # A page of another site can make a browser post forms and text to loopback, but not JSON.
+            raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}")
+        try:
+            sent = msgspec.json.decode(await request.read())
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InvalidRequest(f"the body is no JSON: {error}") from error
+        if not isinstance(sent, dict):
+            raise InvalidRequest("the body must be a JSON object")
+        if isinstance(sent.get(OPERATION_ID), str):
+            request[OPERATION_ID] = sent[OPERATION_ID][:128]
+        return sent
+
+
+AnyRoute = Route[Any, Any, Any]
+
+
+def _single(request: web.Request) -> dict[str, str]:
+    repeated = [name for name in request.query if len(request.query.getall(name)) > 1]
+    if repeated:
+        raise InvalidRequest.of([FieldError(name, "may be given once") for name in dict.fromkeys(repeated)])
+    return dict(request.query)
+
+
+def _parameters(type_: type[Q], given: Mapping[str, str], where: str) -> Q:
+    """The parameters as their Struct; what is unknown or wrong is refused by name."""
+    node = describe(type_)
+    values = {
+        name: _value(node.fields[name].node, text) if name in node.fields else text for name, text in given.items()
+    }
+    found = validate(type_, values)
+    if found:
+        raise InvalidRequest.of([FieldError(error.field, f"{error.message} ({where} parameter)") for error in found])
+    return msgspec.convert(values, type_)
+
+
+def _value(node: Node, text: str) -> object:
+    """The text as JSON would have it; text that is no such value stays text and is refused for its type."""
+    if node.type == "integer" and text.lstrip("-").isdecimal() and len(text) < 20:
+        return int(text)
+    if node.type == "boolean":
+        return {"true": True, "1": True, "": True, "false": False, "0": False}.get(text, text)
+    return text

@@ -1,0 +1,12 @@
+"""The routes, one module a noun."""
+
+from gpu_runtime.http.route import AnyRoute
+from gpu_runtime.http.routes import inventory, jobs, stock_units, stockpools, units
+
+ROUTES: tuple[AnyRoute, ...] = (
+    *inventory.ROUTES,
+    *stockpools.ROUTES,
+    *stock_units.ROUTES,
+    *jobs.ROUTES,
+    *units.ROUTES,
+)

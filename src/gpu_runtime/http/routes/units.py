@@ -1,0 +1,233 @@
+"""Users' units over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from gpu_runtime.api.validation import FieldError
+from gpu_runtime.http.parameters import Continue, InNamespace, LabelSelector, Limit, Named, NamespaceName
+from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
+from gpu_runtime.http.streams import CHANGES, send_changes, send_text
+from gpu_runtime.service.errors import InvalidRequest
+from gpu_runtime.service.listing import PAGE_SIZE, Filter
+from gpu_runtime.service.observing import EventView
+from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
+from gpu_runtime.service.selector import Selector
+from gpu_runtime.service.views import UnitView
+
+PATH = "/gpu-units"
+TAG = "units"
+EXAMPLE = {
+    "operationID": "unit-demo-001",
+    "name": "demo-instance",
+    "namespace": "runtime-instance",
+    "specName": "g1.1",
+    "image": "python:3.12",
+    "access": {"primaryPort": "http", "scheme": "http"},
+    "template": {
+        "command": ["python"],
+        "args": ["-m", "http.server", "8080"],
+        "ports": [{"name": "http", "port": 8080}],
+    },
+}
+UPDATE_EXAMPLE = {"image": "python:3.12-slim"}
+
+Namespace = Annotated[NamespaceName | None, Meta(description="Where the units are. Default: runtime-instance.")]
+Watch = Annotated[bool, Meta(description="Go on with a server-sent event for every change.")]
+Since = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        pattern="^[0-9]*$",
+        description="With watch: only changes after this version; the header Last-Event-ID says the same.",
+        extra={"hint": "the id of an earlier event"},
+    ),
+]
+WatchSeconds = Annotated[
+    int, Meta(ge=1, le=3600, description="With watch: how long it goes on before the client asks again.")
+]
+
+
+class ListUnits(msgspec.Struct, frozen=True):
+    namespace: Namespace = None
+    labelSelector: LabelSelector = ""
+    phase: Annotated[str, Meta(max_length=64, description="Only units of this phase, such as Ready.")] = ""
+    limit: Limit = PAGE_SIZE
+    token: Continue = msgspec.field(default="", name="continue")
+    watch: Watch = False
+    resourceVersion: Since = ""
+    timeoutSeconds: WatchSeconds = 300
+
+
+class GetUnit(msgspec.Struct, frozen=True):
+    namespace: Namespace = None
+    watch: Watch = False
+    resourceVersion: Since = ""
+    timeoutSeconds: WatchSeconds = 300
+
+
+class ReadLog(msgspec.Struct, frozen=True):
+    namespace: Namespace = None
+    follow: Annotated[bool, Meta(description="Go on with what is written from now on.")] = False
+    tail: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Only so many of the last lines.")
+    ] = None
+    previous: Annotated[bool, Meta(description="The log of the container before its last restart.")] = False
+
+
+async def create(call: Call[CreateGPUUnit, Nothing, Nothing]) -> Reply:
+    view, new = await call.services.units.create(call.body, call.sent, call.owner)
+    return Reply(view, 201 if new else 200, headers=_etag(view))
+
+
+async def list_all(call: Call[Nothing, ListUnits, Nothing]) -> Reply | web.StreamResponse:
+    asked, units = call.query, call.services.units
+    if asked.watch:
+        changes = call.services.observing.changes(
+            units.namespace(asked.namespace),
+            selector=asked.labelSelector,
+            since=_since(call.request, asked.resourceVersion),
+            seconds=asked.timeoutSeconds,
+        )
+        return await send_changes(call.request, changes, asked.phase)
+    wanted = Filter(Selector.parse(asked.labelSelector), asked.phase, asked.limit, asked.token)
+    found = units.list(asked.namespace, wanted)
+    return Reply(found.items, token=found.token)
+
+
+async def get(call: Call[Nothing, GetUnit, Named]) -> Reply | web.StreamResponse:
+    asked, units = call.query, call.services.units
+    view = await units.get(asked.namespace, call.path.name)
+    if asked.watch:
+        changes = call.services.observing.changes(
+            view.namespace,
+            name=view.name,
+            since=_since(call.request, asked.resourceVersion),
+            seconds=asked.timeoutSeconds,
+        )
+        return await send_changes(call.request, changes)
+    return Reply(view, headers=_etag(view))
+
+
+async def update(call: Call[UpdateGPUUnit, InNamespace, Named]) -> Reply:
+    version = call.request.headers.get("If-Match", "").strip().removeprefix("W/").strip('"')
+    version = "" if version == "*" else version
+    view = await call.services.units.update(call.query.namespace, call.path.name, call.body, version)
+    return Reply(view, headers=_etag(view))
+
+
+async def delete(call: Call[Nothing, InNamespace, Named]) -> Reply:
+    await call.services.units.delete(call.query.namespace, call.path.name)
+    return Reply(status=204)
+
+
+async def logs(call: Call[Nothing, ReadLog, Named]) -> web.StreamResponse:
+    asked = call.query
+    pieces = call.services.observing.logs(
+        asked.namespace, call.path.name, follow=asked.follow, tail=asked.tail, previous=asked.previous
+    )
+    return await send_text(call.request, pieces)
+
+
+async def events(call: Call[Nothing, InNamespace, Named]) -> Reply:
+    return Reply(await call.services.observing.events(call.query.namespace, call.path.name))
+
+
+def _etag(view: UnitView) -> dict[str, str]:
+    return {"ETag": f'"{view.resourceVersion}"'} if view.resourceVersion else {}
+
+
+def _since(request: web.Request, asked: str) -> str:
+    given = request.headers.get("Last-Event-ID", "").strip() or asked
+    if given and not given.isdecimal():
+        raise InvalidRequest.of([FieldError("Last-Event-ID", "must be the id of an earlier event")])
+    return given
+
+
+ROUTES: tuple[AnyRoute, ...] = (
+    Route(
+        method="POST",
+        path=PATH,
+        summary="Create a unit from warm stock",
+        tag=TAG,
+        handler=create,
+        body=CreateGPUUnit,
+        example=EXAMPLE,
+        answers=(
+            Answer(201, "The unit; its phase tells when it runs.", UnitView),
+            Answer(200, "The same request was made before: this is its unit as it is now.", UnitView),
+        ),
+        errors=(404, 409),
+    ),
+    Route(
+        method="GET",
+        path=PATH,
+        summary="List units, or watch them",
+        tag=TAG,
+        handler=list_all,
+        query=ListUnits,
+        answers=(Answer(200, "The units.", list[UnitView], paged=True), CHANGES),
+    ),
+    Route(
+        method="GET",
+        path=f"{PATH}/{{name}}",
+        summary="Get a unit, or watch it",
+        tag=TAG,
+        handler=get,
+        query=GetUnit,
+        parameters=Named,
+        answers=(Answer(200, "The unit.", UnitView), CHANGES),
+        errors=(404,),
+    ),
+    Route(
+        method="PUT",
+        path=f"{PATH}/{{name}}",
+        summary="Change image, template or access of a unit",
+        tag=TAG,
+        handler=update,
+        body=UpdateGPUUnit,
+        example=UPDATE_EXAMPLE,
+        query=InNamespace,
+        parameters=Named,
+        partial=True,
+        answers=(Answer(200, "The unit as it is now.", UnitView),),
+        errors=(404, 409),
+    ),
+    Route(
+        method="DELETE",
+        path=f"{PATH}/{{name}}",
+        summary="Delete a unit",
+        tag=TAG,
+        handler=delete,
+        query=InNamespace,
+        parameters=Named,
+        answers=(Answer(204, "Its deletion has begun."),),
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path=f"{PATH}/{{name}}/logs",
+        summary="Read the log of a unit",
+        tag=TAG,
+        handler=logs,
+        query=ReadLog,
+        parameters=Named,
+        answers=(Answer(200, "The log, as text.", media="text/plain"),),
+        errors=(404,),
+    ),
+    Route(
+        method="GET",
+        path=f"{PATH}/{{name}}/events",
+        summary="What happened to a unit",
+        tag=TAG,
+        handler=events,
+        query=InNamespace,
+        parameters=Named,
+        answers=(Answer(200, "The events, oldest first.", list[EventView]),),
+        errors=(404,),
+    ),
+)

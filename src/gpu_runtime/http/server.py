@@ -1,0 +1,125 @@
+"""One process of the API: caches, background work and the HTTP server, started and ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from gpu_runtime.config import ConfigError, RuntimeApiSettings
+from gpu_runtime.http.app import application
+from gpu_runtime.http.guard import LOOPBACK_NAMES, Guard
+from gpu_runtime.http.routes import ROUTES
+from gpu_runtime.http.streams import STREAMS, Streams
+from gpu_runtime.http.swagger import add_swagger
+from gpu_runtime.http.tokens import TokenFileError, Tokens
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.manager import Manager
+from gpu_runtime.service.platform import Platform
+from gpu_runtime.service.services import build
+
+
+class RuntimeApi:
+    """Serves until `stop`. Then it takes no more requests, ends those that it has, and leaves the rest to records."""
+
+    def __init__(self, client: Client, settings: RuntimeApiSettings) -> None:
+        self.started = asyncio.Event()
+        self.url = ""
+        self._settings = settings
+        self._host, self._port = _address(settings.httpAddr)
+        self._guard = guard(settings)
+        self.manager = Manager(client, health=(settings.health.host, settings.health.port))
+        self.services = build(client, self.manager, platform(settings))
+        self._log = structlog.get_logger("runtime-api")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Health first, so that a cluster that is away shows as not ready instead of as a dead process."""
+        ended = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            caches = group.create_task(self.manager.run(ended))
+            work = group.create_task(self.services.work())
+            async with AsyncExitStack() as stack:
+                await self._listen(stack)
+                await stop.wait()
+                self._log.info("ending: no new requests")
+            work.cancel()
+            ended.set()
+            await caches
+
+    async def _listen(self, stack: AsyncExitStack) -> None:
+        limits = self._settings.limits
+        app = application(
+            ROUTES,
+            self.services,
+            self._guard,
+            body_limit=limits.bodyBytes,
+            most_in_flight=limits.requestsInFlight,
+        )
+        app[STREAMS] = streams = Streams(limits.streams)
+        app.on_shutdown.append(streams.close)
+        add_swagger(app)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._settings.drainSeconds)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, self._host or None, self._port).start()
+        port = runner.addresses[0][1]
+        self.url = f"http://{_printed(self._host)}:{port}"
+        self._log.info("serving", url=self.url)
+        self.started.set()
+
+
+def platform(settings: RuntimeApiSettings) -> Platform:
+    return Platform(
+        system_namespace=settings.installNamespace,
+        stock_namespace=settings.stockNamespace,
+        instance_namespace=settings.instanceNamespace,
+        allowed_namespaces=tuple(settings.allowedNamespaces),
+        most_stock_units=settings.limits.stockUnits,
+        retention_seconds=settings.operations.retentionSeconds,
+        abandoned_after_seconds=settings.operations.abandonedAfterSeconds,
+        replay_seconds=settings.operations.replayWaitSeconds,
+    )
+
+
+def guard(settings: RuntimeApiSettings) -> Guard:
+    """Who is let in; ConfigError when the API would be open to a network without anybody having said so."""
+    host, _ = _address(settings.httpAddr)
+    tokens = None
+    if settings.tokenFile is not None and settings.auth == "token":
+        try:
+            tokens = Tokens(Path(settings.tokenFile))
+        except TokenFileError as error:
+            raise ConfigError(f"tokenFile: {error}") from error
+    local = is_loopback(host)
+    if tokens is None and not local and settings.auth != "none":
+        raise ConfigError(
+            f"httpAddr: {settings.httpAddr} is reached from other machines: name a tokenFile, or say `auth: none`"
+        )
+    named = frozenset(name.lower() for name in settings.allowedHosts)
+    if not local and not named:
+        return Guard(None, tokens)
+    return Guard(named | {*LOOPBACK_NAMES, host.lower()}, tokens)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _printed(host: str) -> str:
+    if not host:
+        return "0.0.0.0"  # noqa: S104  printed, not bound
+    return f"[{host}]" if ":" in host else host

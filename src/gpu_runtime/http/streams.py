@@ -1,0 +1,129 @@
+"""Answers that go on: server-sent events and logs, ended with the process and bounded in number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from gpu_runtime.http.route import Answer
+from gpu_runtime.kube.errors import KubeError
+from gpu_runtime.service.errors import ServiceError, TooManyRequests
+from gpu_runtime.service.observing import Change
+
+EVENT_STREAM = "text/event-stream"
+HEARTBEAT_SECONDS = 15.0
+MOST_STREAMS = 500
+
+CHANGES = Answer(200, "With watch=true: a server-sent event for every change.", media=EVENT_STREAM)
+
+
+class Streams:
+    """The open streams of one process."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = most
+        self._open: set[asyncio.Task[object]] = set()
+
+    async def close(self, _: web.Application) -> None:
+        """Ends all streams, so that the process can end; clients resume elsewhere."""
+        for task in list(self._open):
+            task.cancel()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Counts one stream; when the process ends, the block is left early and in order."""
+        if len(self._open) >= self._most:
+            raise TooManyRequests(f"more than {self._most} streams at once: wait a moment")
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            task.uncancel()
+        finally:
+            self._open.discard(task)
+
+
+STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
+
+
+async def send_changes(
+    request: web.Request, changes: AsyncGenerator[Change, None], phase: str = ""
+) -> web.StreamResponse:
+    """Sends every change as an event; `id` is what a client sends as Last-Event-ID to go on from there."""
+    response = web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
+    async with request.app[STREAMS].slot(), aclosing(changes):
+        first = await _first(changes)  # an error before the first change is a proper answer
+        await response.prepare(request)
+        if first is not None:
+            await response.write(_event(first, phase))
+            try:
+                async for change in _beating(changes, response):
+                    await response.write(_event(change, phase))
+            except (KubeError, ServiceError) as error:
+                await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": str(error)}) + b"\n\n")
+            except ConnectionError:
+                return response
+    with suppress(ConnectionError):
+        await response.write_eof()
+    return response
+
+
+async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -> web.StreamResponse:
+    """Sends text as it comes."""
+    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8", "X-Accel-Buffering": "no"})
+    async with request.app[STREAMS].slot(), aclosing(pieces):
+        first = await anext(pieces, b"")
+        await response.prepare(request)
+        try:
+            if first:
+                await response.write(first)
+            async for piece in pieces:
+                await response.write(piece)
+        except ConnectionError:
+            return response
+        except (KubeError, ServiceError) as error:
+            structlog.get_logger("http").warning("a log ended early", problem=str(error))
+    with suppress(ConnectionError):
+        await response.write_eof()
+    return response
+
+
+async def _first(changes: AsyncGenerator[Change, None]) -> Change | None:
+    """The first change, or None for a stream that is quiet or over: then the answer begins all the same."""
+    return await anext(changes, None)
+
+
+async def _beating(changes: AsyncGenerator[Change, None], response: web.StreamResponse) -> AsyncIterator[Change]:
+    """The changes, with a comment line through every long silence: proxies close connections without traffic."""
+    while True:
+        pending = asyncio.ensure_future(anext(changes, None))
+        try:
+            while not (await asyncio.wait((pending,), timeout=HEARTBEAT_SECONDS))[0]:
+                await response.write(b": still here\n\n")
+            change = pending.result()
+        finally:
+            if not pending.done():
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
+        if change is None:
+            return
+        yield change
+
+
+def _event(change: Change, phase: str) -> bytes:
+    lines = [f"event: {change.kind}".encode()]
+    if change.version:
+        lines.append(f"id: {change.version}".encode())
+    if change.unit is not None and phase and change.kind != "deleted" and change.unit.phase != phase:
+        lines[0] = b"event: bookmark"  # what the filter hides is still a place to resume from
+        lines.append(b"data: {}")
+    else:
+        lines.append(b"data: " + (msgspec.json.encode(change.unit) if change.unit is not None else b"{}"))
+    return b"\n".join(lines) + b"\n\n"

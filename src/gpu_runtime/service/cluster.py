@@ -1,0 +1,42 @@
+"""The calls to the API server that the use cases need, and the kinds that they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from gpu_runtime.api.kind import Kind
+from gpu_runtime.api.meta.object import Key, Object
+from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, OPERATION, STOCK_POOL
+from gpu_runtime.kube.client import Query
+from gpu_runtime.kube.decoding import Page
+from gpu_runtime.kube.resource import Resource
+
+T = TypeVar("T", bound=Object)
+
+
+def _resource(kind: Kind[T]) -> Resource[T]:
+    return Resource(kind.group, kind.version, kind.kind, kind.plural, kind.type)
+
+
+GPU_UNITS = _resource(GPU_UNIT)
+STOCK_POOLS = _resource(STOCK_POOL)
+OPERATIONS = _resource(OPERATION)
+
+
+class Cluster(Protocol):
+    """What `kube.Client` offers, as far as it is used: the same code runs on an API that a test schedules."""
+
+    async def get(self, resource: Resource[T], key: Key) -> T: ...
+
+    async def page(self, query: Query[T], *, limit: int = ..., token: str | None = None) -> Page[T]: ...
+
+    async def create(self, resource: Resource[T], obj: Object | Mapping[str, Any]) -> T: ...
+
+    async def replace(self, resource: Resource[T], obj: Object | Mapping[str, Any]) -> T: ...
+
+    async def patch(self, resource: Resource[T], key: Key, patch: Mapping[str, Any]) -> T: ...
+
+    async def delete(
+        self, resource: Resource[T], key: Key, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None: ...

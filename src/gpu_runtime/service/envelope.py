@@ -1,0 +1,56 @@
+"""The envelope of a spec: the resources that its stock holds."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+from gpu_runtime.api.meta.quantity import Quantity
+from gpu_runtime.api.v1alpha1.group import GROUP
+
+# Label of stock: its envelope, in a form that a selector can compare.
+ENVELOPE = f"{GROUP}/envelope"
+
+
+class Sized(Protocol):
+    @property
+    def cpu(self) -> str | None: ...
+
+    @property
+    def memory(self) -> str | None: ...
+
+    @property
+    def gpu(self) -> int: ...
+
+
+class Envelope(NamedTuple):
+    """CPU, memory and GPUs by value: 1Gi and 1024Mi are one envelope."""
+
+    cpu: str
+    memory: str
+    gpu: int
+
+    @classmethod
+    def of(cls, sized: Sized) -> Envelope:
+        return cls(_value(sized.cpu), _value(sized.memory), sized.gpu)
+
+    @property
+    def digest(self) -> str:
+        return sha256(repr(tuple(self)).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        parts = [
+            f"cpu {self.cpu}" if self.cpu else "",
+            f"memory {self.memory}" if self.memory else "",
+            f"gpu {self.gpu}",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def _value(text: str | None) -> str:
+    if not text:
+        return ""
+    try:
+        return str(Quantity.parse(text))
+    except ValueError:
+        return text  # written by hand and wrong: equal to nothing but itself

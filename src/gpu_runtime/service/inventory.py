@@ -1,0 +1,165 @@
+"""The inventory: nodes and GPUs, stock and units by spec, and what could be handed over right now."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.service.envelope import Envelope
+from gpu_runtime.service.nodes import GPU_PRODUCT, Node, gpus
+from gpu_runtime.service.platform import Platform
+from gpu_runtime.service.reading import Reader
+from gpu_runtime.service.shelf import Shelf
+
+Checks = Callable[[], Mapping[str, str | None]]
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """One node."""
+
+    name: str
+    ready: bool
+    schedulable: bool
+    gpuProduct: str
+    gpuCapacity: int
+    gpuAllocatable: int
+
+
+class SpecView(Struct, frozen=True, kw_only=True):
+    """One flavour: its size, its stock and the units made from it."""
+
+    specName: str
+    cpu: str
+    memory: str
+    gpu: int
+    handOverNow: Annotated[int, Meta(description="Stock that could be handed over right now.")]
+    stock: Annotated[dict[str, int], Meta(description="Stock by state, such as ready or claimed.")]
+    units: Annotated[dict[str, int], Meta(description="Users' units by phase.")]
+
+
+class InventoryView(Struct, frozen=True, kw_only=True):
+    """What there is."""
+
+    nodeCount: int
+    readyNodeCount: int
+    totalGPUCapacity: int
+    totalGPUAllocatable: int
+    nodes: list[NodeView]
+    specs: list[SpecView]
+
+
+class HealthView(Struct, frozen=True, kw_only=True):
+    """Whether this process can do its work, and a few numbers."""
+
+    status: Annotated[str, Meta(description="ok, or degraded while something is missing.")]
+    startedAt: datetime
+    uptimeSeconds: int
+    kubernetesConnected: bool
+    problems: Annotated[dict[str, str], Meta(description="What is missing, and why.")]
+    nodeCount: int
+    readyNodeCount: int
+    totalGPUCapacity: int
+    totalGPUAllocatable: int
+    stockPoolCount: int
+    stockUnitCount: int
+    activeUnitCount: int
+
+
+class Inventory:
+    """Counts what the caches hold: never a request to the cluster."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        shelf: Shelf,
+        units: Reader[GPUUnit],
+        pools: Reader[StockPool],
+        nodes: Reader[Node],
+        checks: Checks,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._platform = platform
+        self._shelf = shelf
+        self._units = units
+        self._pools = pools
+        self._nodes = nodes
+        self._checks = checks
+        self._clock = clock
+        self._began = clock.now()
+        self._began_at = clock.monotonic()
+
+    def view(self) -> InventoryView:
+        nodes = sorted((_node_view(node) for node in self._nodes.all()), key=lambda node: node.name)
+        return InventoryView(
+            nodeCount=len(nodes),
+            readyNodeCount=sum(node.ready for node in nodes),
+            totalGPUCapacity=sum(node.gpuCapacity for node in nodes),
+            totalGPUAllocatable=sum(node.gpuAllocatable for node in nodes),
+            nodes=nodes,
+            specs=self._specs(),
+        )
+
+    def health(self) -> HealthView:
+        """Answered also while the cluster is away, with what is known."""
+        problems = {name: problem for name, problem in self._checks().items() if problem is not None}
+        nodes = list(self._nodes.store)
+        units = list(self._units.store)
+        stock = sum(unit.metadata.namespace == self._platform.stock_namespace for unit in units)
+        return HealthView(
+            status="degraded" if problems else "ok",
+            startedAt=self._began,
+            uptimeSeconds=int(self._clock.monotonic() - self._began_at),
+            kubernetesConnected=not problems,
+            problems=problems,
+            nodeCount=len(nodes),
+            readyNodeCount=sum(node.ready for node in nodes),
+            totalGPUCapacity=sum(gpus(node.status.capacity) for node in nodes),
+            totalGPUAllocatable=sum(gpus(node.status.allocatable) for node in nodes),
+            stockPoolCount=len(self._pools.store),
+            stockUnitCount=stock,
+            activeUnitCount=len(units) - stock,
+        )
+
+    def _specs(self) -> list[SpecView]:
+        envelopes: dict[str, Envelope] = {}
+        stock: dict[str, Counter[str]] = defaultdict(Counter)
+        active: dict[str, Counter[str]] = defaultdict(Counter)
+        for unit in self._units.all():
+            name = unit.spec.specName
+            in_stock = unit.metadata.namespace == self._platform.stock_namespace
+            if in_stock or name not in envelopes:
+                envelopes[name] = Envelope.of(unit.spec)
+            if in_stock:
+                stock[name][self._shelf.state(unit)] += 1
+            else:
+                active[name][unit.status.phase or "Pending"] += 1
+        return [
+            SpecView(
+                specName=name,
+                cpu=envelope.cpu,
+                memory=envelope.memory,
+                gpu=envelope.gpu,
+                handOverNow=stock[name]["ready"],
+                stock=dict(sorted(stock[name].items())),
+                units=dict(sorted(active[name].items())),
+            )
+            for name, envelope in sorted(envelopes.items())
+        ]
+
+
+def _node_view(node: Node) -> NodeView:
+    return NodeView(
+        name=node.metadata.name,
+        ready=node.ready,
+        schedulable=node.schedulable,
+        gpuProduct=node.metadata.labels.get(GPU_PRODUCT, "unknown"),
+        gpuCapacity=gpus(node.status.capacity),
+        gpuAllocatable=gpus(node.status.allocatable),
+    )

@@ -1,0 +1,173 @@
+"""The records of what clients asked for. Creating one is the lock; every change is a compare-and-set on its version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from gpu_runtime.api.meta.names import derived
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.v1alpha1 import annotations as notes
+from gpu_runtime.api.v1alpha1 import labels
+from gpu_runtime.api.v1alpha1.group import GROUP
+from gpu_runtime.api.v1alpha1.operation import (
+    Decisions,
+    ObjectReference,
+    Operation,
+    OperationError,
+    OperationSpec,
+    OperationStatus,
+    OperationType,
+)
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.kube.errors import AlreadyExists, Conflict, NotFound
+from gpu_runtime.service.cluster import OPERATIONS, Cluster
+from gpu_runtime.service.errors import OperationConflict, Unavailable
+
+# On a record until it is finished: replicas cache those alone.
+UNFINISHED = f"{GROUP}/unfinished"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request of one client, as it enters the record."""
+
+    type: OperationType
+    operation_id: str
+    request_hash: str
+    request: Mapping[str, Any]
+    owner: str = ""
+
+    @property
+    def record_name(self) -> str:
+        return derived("op", self.type, self.operation_id)
+
+
+class Operations:
+    """Finds, begins and ends records. Everything that decides is a live read or a write with a precondition."""
+
+    def __init__(self, cluster: Cluster, namespace: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.namespace = namespace
+        self._cluster = cluster
+        self._clock = clock
+
+    async def find(self, type_: OperationType, operation_id: str) -> Operation | None:
+        """The record as the server has it now."""
+        return await self.named(derived("op", type_, operation_id))
+
+    async def named(self, name: str) -> Operation | None:
+        try:
+            return await self._cluster.get(OPERATIONS, Key(self.namespace, name))
+        except NotFound:
+            return None
+
+    async def begin(
+        self,
+        ask: Ask,
+        makes: ObjectReference,
+        decisions: Decisions = Decisions(),  # noqa: B008 frozen
+    ) -> tuple[Operation, bool]:
+        """The record of the request, and whether it was made just now; OperationConflict when the id means another."""
+        now = self._clock.now()
+        owner = {labels.OWNER: ask.owner} if ask.owner else {}
+        record = Operation(
+            metadata=ObjectMeta(name=ask.record_name, namespace=self.namespace, labels={UNFINISHED: "true", **owner}),
+            spec=OperationSpec(
+                type=ask.type, operationID=ask.operation_id, requestHash=ask.request_hash, request=dict(ask.request)
+            ),
+            status=OperationStatus(decisions=decisions, objects=[makes], lastSyncTime=now),
+        )
+        try:
+            return await self._cluster.create(OPERATIONS, record), True
+        except AlreadyExists:
+            existing = await self.named(ask.record_name)
+        except NotFound as error:
+            raise Unavailable(f"the platform is not installed: namespace {self.namespace} is missing") from error
+        if existing is None:
+            raise Unavailable("the operation ended this very moment; send the request again")
+        check_same(existing, ask)
+        return existing, False
+
+    async def save(self, record: Operation, **changes: Any) -> Operation:
+        """The record with a changed status; Conflict when it is no longer the one that was followed."""
+        status = replace(record.status, **changes, lastSyncTime=self._clock.now())
+        return await self._cluster.replace(OPERATIONS, replace(record, status=status))
+
+    async def succeed(self, record: Operation, **changes: Any) -> Operation:
+        """The commit: phase, result and the removal of the request in one write on the version that was followed."""
+        now = self._clock.now()
+        status = replace(record.status, phase="Succeeded", completionTime=now, lastSyncTime=now, error=None, **changes)
+        return await self._finish(replace(record, spec=replace(record.spec, request={})), status, settled=True)
+
+    async def fail(self, record: Operation, code: str, message: str, *, settled: bool) -> Operation:
+        """The other end, likewise decided by one write. Unless settled, there is something to undo: it stays in view.
+
+        The request stays in it: a failure can be cured, and then the same request goes on from here.
+        """
+        now = self._clock.now()
+        error = OperationError(code=code, message=message)
+        status = replace(record.status, phase="Failed", error=error, completionTime=now, lastSyncTime=now)
+        return await self._finish(record, status, settled=settled)
+
+    async def reopen(self, record: Operation) -> Operation:
+        """A failed operation begins again where it stopped."""
+        in_view = {**record.metadata.labels, UNFINISHED: "true"}
+        status = replace(
+            record.status, phase="Pending", error=None, completionTime=None, lastSyncTime=self._clock.now()
+        )
+        again = replace(record, metadata=replace(record.metadata, labels=in_view), status=status)
+        return await self._cluster.replace(OPERATIONS, again)
+
+    async def _finish(self, record: Operation, status: OperationStatus, *, settled: bool) -> Operation:
+        kept = {name: value for name, value in record.metadata.labels.items() if name != UNFINISHED or not settled}
+        done = replace(record, metadata=replace(record.metadata, labels=kept), status=status)
+        return await self._cluster.replace(OPERATIONS, done)
+
+    async def remove(self, record: Operation) -> bool:
+        """Removes this very record, in the version that we know; False when it changed or is gone."""
+        try:
+            await self._cluster.delete(
+                OPERATIONS,
+                record.metadata.key,
+                uid=record.metadata.uid,
+                resource_version=record.metadata.resourceVersion,
+            )
+        except (NotFound, Conflict):
+            return False
+        return True
+
+
+def check_same(record: Operation, ask: Ask) -> None:
+    """Same id, same payload; else the id was used for something else."""
+    if record.spec.requestHash != ask.request_hash:
+        raise OperationConflict(
+            f"operationID {ask.operation_id} was used for another request: repeat that one, or choose another id"
+        )
+
+
+def unfinished(record: Operation) -> bool:
+    return record.status.phase in ("Pending", "Running")
+
+
+def marks(record: Operation) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations of what an operation makes: they find the way back to its record."""
+    owner = record.metadata.labels.get(labels.OWNER)
+    return (
+        {labels.OPERATION: record.metadata.name, **({labels.OWNER: owner} if owner else {})},
+        {
+            notes.OPERATION_ID: record.spec.operationID,
+            notes.REQUEST_HASH: record.spec.requestHash,
+            notes.OPERATION_UID: record.metadata.uid,
+        },
+    )
+
+
+def made_by(meta: ObjectMeta, record: Operation) -> bool:
+    """Whether the object is the work of this request, also when its record was lost and made again."""
+    return (
+        meta.annotations.get(notes.OPERATION_ID) == record.spec.operationID
+        and meta.annotations.get(notes.REQUEST_HASH) == record.spec.requestHash
+    )

@@ -1,0 +1,40 @@
+"""Where things live on this installation, and how much one request may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
+from gpu_runtime.service.errors import Forbidden
+
+# The cluster's own namespaces, where no configuration lets users put workloads.
+PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Settings that no request carries."""
+
+    system_namespace: str = SYSTEM_NAMESPACE
+    stock_namespace: str = STOCK_NAMESPACE
+    instance_namespace: str = INSTANCE_NAMESPACE
+    pool_namespace: str = "default"
+    allowed_namespaces: tuple[str, ...] = ("default", INSTANCE_NAMESPACE)
+    most_stock_units: int = 1000
+    retention_seconds: float = 24 * 3600.0
+    abandoned_after_seconds: float = 30.0
+    replay_seconds: float = 2.0
+    reserved: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reserved", (*PROTECTED, self.system_namespace, self.stock_namespace))
+
+    def allow(self, namespace: str) -> str:
+        """The namespace, if users may have workloads in it; patterns such as `team-*` are understood."""
+        if namespace in self.reserved:
+            raise Forbidden(f"namespace {namespace} is reserved: use another one, such as {self.instance_namespace}")
+        if not any(fnmatchcase(namespace, pattern) for pattern in self.allowed_namespaces):
+            allowed = ", ".join(self.allowed_namespaces)
+            raise Forbidden(f"namespace {namespace} is not allowed: this installation serves {allowed}")
+        return namespace

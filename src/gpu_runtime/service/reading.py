@@ -1,0 +1,82 @@
+"""Reads for requests: a positive answer may come from a cache, a negative one is confirmed by one live read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from gpu_runtime.api.meta.object import Key, Object
+from gpu_runtime.kube.builtin import NAMESPACES, Namespace
+from gpu_runtime.kube.errors import NotFound
+from gpu_runtime.kube.resource import Resource
+from gpu_runtime.kube.store import Store, version_number
+from gpu_runtime.service.cluster import Cluster
+from gpu_runtime.service.errors import Missing, Unavailable
+
+T = TypeVar("T", bound=Object)
+MOST_REMEMBERED = 10_000
+
+
+class Reader(Generic[T]):
+    """One kind, read by key or as a whole. What this process wrote itself is never answered from an older cache."""
+
+    def __init__(self, cluster: Cluster, resource: Resource[T], store: Store[T]) -> None:
+        self.store = store
+        self._cluster = cluster
+        self._resource = resource
+        self._written: dict[Key, int] = {}
+        self._deleted: dict[Key, str] = {}
+
+    async def get(self, key: Key) -> T | None:
+        cached = self.store.get(key)
+        return cached if cached is not None and self._current(key, cached) else await self.live(key)
+
+    async def live(self, key: Key) -> T | None:
+        try:
+            return await self._cluster.get(self._resource, key)
+        except NotFound:
+            return None
+
+    def all(self) -> Iterator[T]:
+        """The cache; Unavailable before its first complete list, because an empty answer would be a lie."""
+        if not self.store.version:
+            raise Unavailable(
+                f"{self._resource.plural} are not known yet: the cluster has not answered since this process began"
+            )
+        return iter(self.store)
+
+    def wrote(self, obj: T) -> None:
+        """This process changed the object: a cache that has not come so far is not asked."""
+        if len(self._written) >= MOST_REMEMBERED:
+            self._written = {key: version for key, version in self._written.items() if version > self.store.version}
+        self._written[obj.metadata.key] = version_number(obj.metadata.resourceVersion)
+        self._deleted.pop(obj.metadata.key, None)
+
+    def deleted(self, obj: T) -> None:
+        """This process deleted the object."""
+        if len(self._deleted) >= MOST_REMEMBERED:
+            self._deleted = {key: uid for key, uid in self._deleted.items() if self.store.get(key) is not None}
+        self._deleted[obj.metadata.key] = obj.metadata.uid
+
+    def _current(self, key: Key, cached: T) -> bool:
+        if self._deleted.get(key) == cached.metadata.uid and cached.metadata.deletionTimestamp is None:
+            return False
+        if self._written.get(key, 0) <= self.store.version:
+            self._written.pop(key, None)
+            return True
+        return False
+
+
+class Namespaces:
+    """Knows which namespaces are there."""
+
+    def __init__(self, cluster: Cluster, store: Store[Namespace]) -> None:
+        self._reader = Reader(cluster, NAMESPACES, store)
+
+    async def require(self, name: str) -> str:
+        """The name; Missing unless the namespace exists and stays."""
+        namespace = await self._reader.get(Key("", name))
+        if namespace is None or namespace.metadata.deletionTimestamp is not None:
+            gone = "is being deleted" if namespace is not None else "does not exist"
+            raise Missing("namespace", f"namespace {name} {gone}: create it, or name another one")
+        return name

@@ -1,0 +1,82 @@
+"""What clients may ask for. Field names are the contract; limits come from the kinds that the requests become."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gpu_runtime.api.meta.names import DNS1035_LABEL, DNS1035_LABEL_HINT, LABEL_LENGTH
+from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
+from gpu_runtime.api.v1alpha1.fields import GpuCount, ImageReference, ObjectName, QuantityText, Replicas, SpecName
+from gpu_runtime.api.v1alpha1.operation import OperationID
+from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
+
+ServiceName = Annotated[
+    str, Meta(min_length=1, max_length=LABEL_LENGTH, pattern=DNS1035_LABEL, extra={"hint": DNS1035_LABEL_HINT})
+]
+
+Operation_ID = Annotated[
+    OperationID,
+    Meta(description="Chosen by you, one for each thing wanted. The same id and payload again is the same request."),
+]
+
+
+class CreateStockPool(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A pool of identical runtime pods."""
+
+    operationID: Operation_ID
+    name: Annotated[ObjectName | None, Meta(description="Name of the pool. Default: derived from the operationID.")] = (
+        None
+    )
+    namespace: Annotated[ObjectName | None, Meta(description="Namespace of the pool. Default: default.")] = None
+    specName: Annotated[SpecName, Meta(description="Flavour of the pool's runtimes, such as g1.1.")]
+    image: Annotated[ImageReference | None, Meta(description="Container image. Default: a small placeholder.")] = None
+    memory: Annotated[QuantityText | None, Meta(description="Memory of each pod, such as 16Gi.")] = None
+    gpu: Annotated[GpuCount, Meta(description="GPUs of each pod.")] = 0
+    replicas: Annotated[Replicas, Meta(description="Pods to keep running.")]
+    template: Annotated[RuntimeTemplate, Meta(description="What runs inside each pod.")] = EMPTY_TEMPLATE
+
+
+class CreateStockUnits(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Warm reservations of one flavour, each to be handed over to one user."""
+
+    operationID: Operation_ID
+    specName: Annotated[SpecName, Meta(description="Flavour of the stock, such as g1.1. One flavour has one size.")]
+    cpu: Annotated[QuantityText | None, Meta(description="CPU that each unit holds, such as 4 or 500m.")] = None
+    memory: Annotated[QuantityText | None, Meta(description="Memory that each unit holds, such as 16Gi.")] = None
+    gpu: Annotated[GpuCount, Meta(description="GPUs that each unit holds.")] = 0
+    replicas: Annotated[
+        int, Meta(ge=1, le=10000, description="Stock units to make; the installation may allow fewer at once.")
+    ]
+
+
+class CreateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A running GPU instance, made from one warm stock unit of the flavour."""
+
+    operationID: Operation_ID
+    name: Annotated[ServiceName, Meta(description="Name of the unit, and of its Service.")]
+    namespace: Annotated[ObjectName | None, Meta(description="Namespace of the unit. Default: runtime-instance.")] = (
+        None
+    )
+    specName: Annotated[SpecName, Meta(description="Flavour of the stock to consume; it brings cpu, memory and gpu.")]
+    stockNamespace: Annotated[
+        ObjectName | None, Meta(description="Namespace of the stock; only a stock namespace is accepted.")
+    ] = None
+    image: Annotated[ImageReference, Meta(description="Container image of the user.")]
+    template: Annotated[RuntimeTemplate, Meta(description="What runs inside the container.")] = EMPTY_TEMPLATE
+    access: Annotated[Access, Meta(description="How users reach the unit.")] = DEFAULT_ACCESS
+
+
+class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What to change: absent keeps, null clears. What the unit reserved cannot change."""
+
+    image: Annotated[
+        ImageReference | UnsetType | None, Meta(description="Container image of the user; it cannot be cleared.")
+    ] = UNSET
+    template: Annotated[
+        RuntimeTemplate | UnsetType | None, Meta(description="What runs inside the container; replaced as a whole.")
+    ] = UNSET
+    access: Annotated[Access | UnsetType | None, Meta(description="How users reach the unit; replaced as a whole.")] = (
+        UNSET
+    )

@@ -1,0 +1,93 @@
+"""All use cases of one process, wired to one cluster and its caches."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from gpu_runtime.kube.builtin import NAMESPACES
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.kube.manager import Manager
+from gpu_runtime.service.background import SeedingQueue
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.service.finishing import Finishing
+from gpu_runtime.service.handover import HandOver
+from gpu_runtime.service.inventory import Inventory
+from gpu_runtime.service.jobs import Jobs
+from gpu_runtime.service.nodes import NODES, usable
+from gpu_runtime.service.observing import Observing
+from gpu_runtime.service.operations import UNFINISHED, Operations
+from gpu_runtime.service.platform import Platform
+from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
+from gpu_runtime.service.stock import Seeding
+from gpu_runtime.service.stock_units import StockUnits
+from gpu_runtime.service.stockpools import StockPools
+from gpu_runtime.service.sweeper import Sweeper
+from gpu_runtime.service.units import Units
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the routes call, and what runs beside them."""
+
+    platform: Platform
+    operations: Operations
+    jobs: Jobs
+    pools: StockPools
+    stock: StockUnits
+    units: Units
+    observing: Observing
+    inventory: Inventory
+    seeding: SeedingQueue
+    sweeper: Sweeper
+
+    async def work(self) -> None:
+        """The work that belongs to no request; runs until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.seeding.run())
+            group.create_task(self.sweeper.run())
+
+
+def build(client: Client, manager: Manager, platform: Platform, clock: Clock = SYSTEM_CLOCK) -> Services:
+    """The use cases; their caches are filled once the manager runs."""
+    unit_cache = manager.cache(Query(GPU_UNITS))
+    unit_cache.index(BY_SPEC, by_spec)
+    node_cache = manager.cache(Query(NODES))
+    pool_cache = manager.cache(Query(STOCK_POOLS))
+    unfinished = manager.cache(Query(OPERATIONS, platform.system_namespace, labels=UNFINISHED))
+
+    operations = Operations(client, platform.system_namespace, clock)
+    namespaces = Namespaces(client, manager.cache(Query(NAMESPACES)))
+    finishing = Finishing(unfinished)
+    shelf = Shelf(client, unit_cache, platform.stock_namespace, lambda name: usable(node_cache, name))
+    units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
+    handover = HandOver(client, operations, shelf)
+    seeding = Seeding(client, operations, shelf, platform.stock_namespace)
+    queue = SeedingQueue(seeding, operations)
+    stock_pools = StockPools(client, operations, platform, pools, namespaces)
+    user_units = Units(client, operations, platform, units, namespaces, handover, finishing)
+    return Services(
+        platform=platform,
+        operations=operations,
+        jobs=Jobs(client, operations, platform.system_namespace),
+        pools=stock_pools,
+        stock=StockUnits(client, operations, platform, units, namespaces, seeding, queue, finishing),
+        units=user_units,
+        observing=Observing(client, user_units, platform),
+        inventory=Inventory(platform, shelf, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
+        seeding=queue,
+        sweeper=Sweeper(
+            client,
+            operations,
+            platform,
+            handover,
+            stock_pools,
+            queue,
+            unfinished=unfinished,
+            units=unit_cache,
+            pool_cache=pool_cache,
+            clock=clock,
+        ),
+    )

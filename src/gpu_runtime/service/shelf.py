@@ -1,0 +1,116 @@
+"""The shelf: which stock can be handed over right now, and which one an operation takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from heapq import nsmallest
+from random import Random
+
+from gpu_runtime.api.meta.condition import find_condition
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1 import annotations as notes
+from gpu_runtime.api.v1alpha1 import labels
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.operation import StockChoice
+from gpu_runtime.api.v1alpha1.reasons import READY
+from gpu_runtime.kube.client import Query
+from gpu_runtime.kube.store import Store
+from gpu_runtime.service.cluster import GPU_UNITS, Cluster
+from gpu_runtime.service.errors import InsufficientCapacity
+
+# Picking always the oldest makes all clients fight for one unit; picking among these costs 1.6 writes a claim.
+OLDEST = 40
+BY_SPEC = "namespace and spec"
+
+
+def by_spec(unit: GPUUnit) -> Iterable[str]:
+    """Index function: units by where they are and what they are."""
+    return (f"{unit.metadata.namespace}/{unit.spec.specName}",)
+
+
+class Shelf:
+    """Chooses among Ready and unclaimed stock on usable nodes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        units: Store[GPUUnit],
+        namespace: str,
+        usable: Callable[[str], bool],
+        rng: Random | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._units = units
+        self._namespace = namespace
+        self._usable = usable
+        self._rng = rng or Random()  # noqa: S311  spreads clients over the shelf, guards nothing
+
+    async def choose(self, spec: str, tried: Collection[str] = ()) -> StockChoice:
+        """A unit that is not among those tried; InsufficientCapacity says what there is."""
+        found = self._ready(self.cached(spec), tried)
+        if not found:
+            live = await self.live(spec)
+            found = self._ready(live, tried)
+            if not found:
+                raise InsufficientCapacity(self._shortage(spec, live))
+        unit = self._rng.choice(nsmallest(OLDEST, found, key=_age))
+        return StockChoice(
+            namespace=unit.metadata.namespace,
+            name=unit.metadata.name,
+            uid=unit.metadata.uid,
+            nodeName=unit.status.nodeName or None,
+        )
+
+    def cached(self, spec: str) -> list[GPUUnit]:
+        return self._units.find(BY_SPEC, f"{self._namespace}/{spec}")
+
+    def find(self, choice: StockChoice) -> GPUUnit | None:
+        """The chosen unit as the cache has it, if that is the very one."""
+        unit = self._units.get(Key(choice.namespace, choice.name))
+        return unit if unit is not None and unit.metadata.uid == choice.uid else None
+
+    async def live(self, spec: str) -> list[GPUUnit]:
+        """The stock of the spec as the server has it now, as far as it was seeded by us, and the rest as cached."""
+        query = Query(GPU_UNITS, self._namespace, labels=f"{labels.SPEC_NAME}={spec}")
+        seen: list[GPUUnit] = []
+        token: str | None = None
+        while True:
+            page = await self._cluster.page(query, token=token)
+            seen += page.items
+            token = page.token
+            if not token:
+                break
+        return [*seen, *(unit for unit in self.cached(spec) if labels.SPEC_NAME not in unit.metadata.labels)]
+
+    def _ready(self, units: Iterable[GPUUnit], tried: Collection[str]) -> list[GPUUnit]:
+        return [unit for unit in units if unit.metadata.uid not in tried and self.state(unit) == "ready"]
+
+    def state(self, unit: GPUUnit) -> str:
+        """In one word, what keeps the unit from being handed over; `ready` when nothing does."""
+        if unit.metadata.deletionTimestamp is not None:
+            return "being deleted"
+        if notes.CLAIMED_BY in unit.metadata.annotations:
+            return "claimed"
+        ready = find_condition(unit.status.conditions, READY)
+        if unit.status.phase == "Failed":
+            return "failed"
+        current = unit.status.observedGeneration == unit.metadata.generation
+        if unit.status.phase != "Ready" or not current or (ready is not None and ready.status != "True"):
+            return "not ready yet"
+        if unit.status.nodeName and not self._usable(unit.status.nodeName):
+            return "on a node that is down or closed"
+        return "ready"
+
+    def _shortage(self, spec: str, units: Iterable[GPUUnit]) -> str:
+        counts = Counter(self.state(unit) for unit in units)
+        if not counts:
+            there = "there is no stock of it"
+        else:
+            there = "of its stock " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        return f"no stock unit of spec {spec} can be handed over: {there}; seed more, or try again later"
+
+
+def _age(unit: GPUUnit) -> tuple[str, str]:
+    created = unit.metadata.creationTimestamp
+    return (created.isoformat() if created else "", unit.metadata.name)

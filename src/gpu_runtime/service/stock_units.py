@@ -1,0 +1,118 @@
+"""The use cases of stock: seed it, list it, take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.validation import FieldError
+from gpu_runtime.kube import errors as kube
+from gpu_runtime.service.background import SeedingQueue
+from gpu_runtime.service.canonical import request_hash
+from gpu_runtime.service.claim import holder
+from gpu_runtime.service.cluster import GPU_UNITS, Cluster
+from gpu_runtime.service.errors import Clash, InvalidRequest, Missing, ServiceError, Unavailable
+from gpu_runtime.service.finishing import Finishing
+from gpu_runtime.service.listing import Filter, Listed, listed
+from gpu_runtime.service.operations import Ask, Operations, check_same, unfinished
+from gpu_runtime.service.platform import Platform
+from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.requests import CreateStockUnits
+from gpu_runtime.service.stock import Seeding, batch
+from gpu_runtime.service.views import Job, UnitView, job_view, unit_view
+
+
+class StockUnits:
+    """Seeding answers with a job; the units are made in the background."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        operations: Operations,
+        platform: Platform,
+        units: Reader[GPUUnit],
+        namespaces: Namespaces,
+        seeding: Seeding,
+        queue: SeedingQueue,
+        finishing: Finishing,
+    ) -> None:
+        self._cluster = cluster
+        self._operations = operations
+        self._platform = platform
+        self._units = units
+        self._namespaces = namespaces
+        self._seeding = seeding
+        self._queue = queue
+        self._finishing = finishing
+
+    async def seed(self, request: CreateStockUnits, sent: Mapping[str, Any], owner: str = "") -> tuple[Job, bool]:
+        """The job, and whether it was begun by this very request."""
+        if request.replicas > self._platform.most_stock_units:
+            most = f"must be at most {self._platform.most_stock_units} in one request"
+            raise InvalidRequest.of([FieldError("replicas", most)])
+        ask = Ask("CreateStockUnits", request.operationID, request_hash(CreateStockUnits, sent), sent, owner)
+        record = await self._operations.find(ask.type, ask.operation_id)
+        if record is None:
+            record, new = await self._begin(ask, request)
+            if new:
+                self._queue.submit(record, resumed=False)
+                return job_view(record), True
+        check_same(record, ask)
+        return job_view(await self._again(record)), False
+
+    def list(self, wanted: Filter) -> Listed[UnitView]:
+        namespace = self._platform.stock_namespace
+        return listed(self._units.all(), wanted, lambda unit: unit_view(unit, namespace), namespace=namespace)
+
+    async def delete(self, name: str) -> None:
+        """Takes stock back that nobody claimed; one that is being handed over belongs to that hand-over."""
+        key = Key(self._platform.stock_namespace, name)
+        unit = await self._units.live(key)
+        if unit is None:
+            raise _missing(name)
+        if holder(unit):
+            raise Clash(f"stock unit {name} is being handed over; delete the unit that it becomes, or try again")
+        meta = unit.metadata
+        try:
+            await self._cluster.delete(GPU_UNITS, key, uid=meta.uid, resource_version=meta.resourceVersion)
+        except kube.NotFound as error:
+            raise _missing(name) from error
+        self._units.deleted(unit)
+
+    async def _begin(self, ask: Ask, request: CreateStockUnits) -> tuple[Operation, bool]:
+        try:
+            await self._namespaces.require(self._platform.stock_namespace)
+        except Missing as error:
+            raise Unavailable(f"the platform is not installed: {error.message}") from error
+        self._seeding.check_cached(request)
+        record, new = await self._operations.begin(ask, batch(request, self._platform.stock_namespace))
+        if new:
+            try:
+                await self._seeding.check_live(record)
+            except ServiceError:
+                await self._operations.remove(record)
+                raise
+        return record, new
+
+    async def _again(self, record: Operation) -> Operation:
+        """A replay: waits a moment for a batch that is under way, takes up one that failed."""
+        if record.status.phase == "Failed":
+            try:
+                record = await self._operations.reopen(record)
+            except (kube.Conflict, kube.NotFound):
+                return await self._operations.named(record.metadata.name) or record
+            self._queue.submit(record, resumed=True)
+        if unfinished(record):
+            await self._finishing.wait(record, self._platform.replay_seconds)
+            record = await self._operations.named(record.metadata.name) or record
+        if unfinished(record):
+            # The first executor may have died with its process, and two of one batch do no harm.
+            self._queue.submit(record, resumed=True)
+        return record
+
+
+def _missing(name: str) -> Missing:
+    return Missing("stock_unit", f"there is no stock unit {name}")

@@ -1,0 +1,219 @@
+"""The use cases of users' units: create from stock, read, change, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from gpu_runtime.api.meta.object import Key, wire
+from gpu_runtime.api.v1alpha1 import annotations as notes
+from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
+from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
+from gpu_runtime.api.validation import FieldError
+from gpu_runtime.kube import errors as kube
+from gpu_runtime.service.canonical import request_hash
+from gpu_runtime.service.cluster import GPU_UNITS, Cluster
+from gpu_runtime.service.errors import AlreadyExists, Clash, InvalidRequest, Missing, Unavailable
+from gpu_runtime.service.finishing import Finishing
+from gpu_runtime.service.handover import GivenUp, HandedOver, HandOver
+from gpu_runtime.service.listing import Filter, Listed, listed
+from gpu_runtime.service.operations import Ask, Operations, check_same, unfinished
+from gpu_runtime.service.platform import Platform
+from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
+from gpu_runtime.service.rules import access_errors, template_errors
+from gpu_runtime.service.views import UnitView, unit_view
+
+BEGINNINGS = 3  # how often one request begins anew when it is given up under its hands
+UPDATES = 5
+
+
+class Units:
+    """Units outside of the stock namespace."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        operations: Operations,
+        platform: Platform,
+        units: Reader[GPUUnit],
+        namespaces: Namespaces,
+        handover: HandOver,
+        finishing: Finishing,
+    ) -> None:
+        self._cluster = cluster
+        self._operations = operations
+        self._platform = platform
+        self._units = units
+        self._namespaces = namespaces
+        self._handover = handover
+        self._finishing = finishing
+
+    async def create(self, request: CreateGPUUnit, sent: Mapping[str, Any], owner: str = "") -> tuple[UnitView, bool]:
+        """The unit, and whether it was made by this very request."""
+        namespace = self._platform.allow(request.namespace or self._platform.instance_namespace)
+        if request.stockNamespace not in (None, self._platform.stock_namespace):
+            only = f"is no stock namespace: leave it out, or write {self._platform.stock_namespace}"
+            raise InvalidRequest.of([FieldError("stockNamespace", only)])
+        ask = Ask("CreateGPUUnit", request.operationID, request_hash(CreateGPUUnit, sent), sent, owner)
+        for _ in range(BEGINNINGS):
+            record, new = await self._operations.find(ask.type, ask.operation_id), False
+            if record is None:
+                made = await self._made_before(Key(namespace, request.name), ask)
+                if made is not None:
+                    return self._view(made), False
+                await self._namespaces.require(namespace)
+                record, new = await self._handover.begin(ask, request, namespace)
+            check_same(record, ask)
+            done = await self._finish(record, new=new)
+            if done is not None:
+                return await self._answer(done), new
+        raise Unavailable("the operation was given up several times over; send the request again")
+
+    async def get(self, namespace: str | None, name: str) -> UnitView:
+        return self._view(await self.find(self.key(namespace, name)))
+
+    def list(self, namespace: str | None, wanted: Filter) -> Listed[UnitView]:
+        return listed(self._units.all(), wanted, self._view, namespace=self.namespace(namespace))
+
+    async def update(self, namespace: str | None, name: str, change: UpdateGPUUnit, if_match: str = "") -> UnitView:
+        """The unit with what was given; on exactly the version of `if_match`, or on whatever it is now."""
+        key = self.key(namespace, name)
+        if change.image is None:
+            raise InvalidRequest.of([FieldError("image", "cannot be cleared: a unit runs an image")])
+        for _ in range(UPDATES):
+            unit = await self._units.live(key)
+            if unit is None:
+                raise _missing(key)
+            meta = unit.metadata
+            if if_match and if_match != meta.resourceVersion:
+                raise Clash(f"unit {name} has changed: it is at version {meta.resourceVersion}, not {if_match}")
+            patch = spec_patch(unit.spec, changed_spec(unit.spec, change))
+            if not patch:
+                return self._view(unit)
+            identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
+            try:
+                written = await self._cluster.patch(GPU_UNITS, key, {"metadata": identity, "spec": patch})
+            except kube.NotFound as error:
+                raise _missing(key) from error
+            except kube.Conflict:
+                continue  # most often a status; what the client asked for does not depend on it
+            self._units.wrote(written)
+            return self._view(written)
+        raise Clash(f"unit {name} keeps changing; send the request again")
+
+    async def delete(self, namespace: str | None, name: str) -> None:
+        """Asks for the deletion of exactly the unit that is there now; what it held is freed as its pod ends."""
+        unit = await self.find(self.key(namespace, name))
+        try:
+            await self._cluster.delete(GPU_UNITS, unit.metadata.key, uid=unit.metadata.uid)
+        except (kube.NotFound, kube.Conflict) as error:
+            raise _missing(unit.metadata.key) from error
+        self._units.deleted(unit)
+
+    def namespace(self, given: str | None) -> str:
+        return self._platform.allow(given or self._platform.instance_namespace)
+
+    def key(self, namespace: str | None, name: str) -> Key:
+        return Key(self.namespace(namespace), name)
+
+    async def find(self, key: Key) -> GPUUnit:
+        unit = await self._units.get(key)
+        if unit is None:
+            raise _missing(key)
+        return unit
+
+    def _view(self, unit: GPUUnit) -> UnitView:
+        return unit_view(unit, self._platform.stock_namespace)
+
+    async def _made_before(self, key: Key, ask: Ask) -> GPUUnit | None:
+        """The unit that this request made under a record that is gone; AlreadyExists when another made it."""
+        unit = self._units.store.get(key)
+        if unit is None:
+            return None  # creating it tells for sure
+        unit = await self._units.live(key)
+        if unit is None:
+            return None
+        told = unit.metadata.annotations
+        if told.get(notes.OPERATION_ID) == ask.operation_id:
+            if notes.SOURCE_STOCK_UID not in told:
+                return None  # a leftover of an earlier try: it is removed on the way
+            if told.get(notes.REQUEST_HASH) == ask.request_hash:
+                return unit
+        raise AlreadyExists(f"unit {key} exists and was not made by this request")
+
+    async def _finish(self, record: Operation, *, new: bool) -> HandedOver | None:
+        """Follows the record to its end; None when it was given up and may begin anew."""
+        if not new and unfinished(record):
+            await self._finishing.wait(record, self._platform.replay_seconds)
+            current = await self._operations.named(record.metadata.name)
+            if current is None:
+                return None
+            record = current
+        if record.status.phase == "Failed":
+            await self._handover.undo(record)
+            return None
+        if record.status.phase == "Succeeded" and (known := self._known(record)) is not None:
+            return HandedOver(record, known)
+        try:
+            return await self._handover.follow(record)
+        except GivenUp:
+            return None
+
+    def _known(self, record: Operation) -> GPUUnit | None:
+        """The unit of a finished hand-over as the cache has it, live: a replay then costs one read."""
+        made = record.status.objects[0]
+        unit = self._units.store.get(Key(made.namespace, made.name))
+        if unit is None or unit.metadata.uid != made.uid or notes.SOURCE_STOCK_UID not in unit.metadata.annotations:
+            return None
+        return unit
+
+    async def _answer(self, done: HandedOver) -> UnitView:
+        if done.unit is not None:
+            self._units.wrote(done.unit)
+            return self._view(done.unit)
+        made = done.record.status.objects[0]
+        return UnitView(
+            name=made.name, namespace=made.namespace, operationID=done.record.spec.operationID, deleted=True
+        )
+
+
+def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
+    """The spec with what was given; InvalidRequest when the parts no longer fit together."""
+    template, access = spec.template, spec.access
+    if change.template is not UNSET:
+        template = change.template or EMPTY_TEMPLATE
+    if change.access is not UNSET:
+        access = change.access or DEFAULT_ACCESS
+    image = change.image if isinstance(change.image, str) else spec.image
+    found = [*template_errors(template), *access_errors(access, template)]
+    if found:
+        raise InvalidRequest.of(found)
+    return replace(spec, image=image, template=template, access=access)
+
+
+def spec_patch(before: GPUUnitSpec, after: GPUUnitSpec) -> dict[str, Any]:
+    """The merge patch from one to the other: parts are replaced whole, so what is left out of one is removed."""
+    old, new = wire(before), wire(after)
+    patch: dict[str, Any] = {}
+    for part in ("image", "template", "access"):
+        if old.get(part) != new.get(part):
+            patch[part] = _replacing(old.get(part), new.get(part))
+    return patch
+
+
+def _replacing(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {name: None for name in old if name not in new} | {
+        name: _replacing(old.get(name), value) for name, value in new.items()
+    }
+
+
+def _missing(key: Key) -> Missing:
+    return Missing("gpu_unit", f"there is no unit {key.name} in namespace {key.namespace}")
