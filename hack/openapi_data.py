@@ -2,9 +2,9 @@
 
     python hack/openapi_data.py KUBECONFIG
 
-Writes src/gpu_runtime/local/apiserver/data/kinds.json.gz: discovery and OpenAPI v3 of the kinds that are served, without
-descriptions, and what OpenAPI does not say: which fields Go's encoder leaves out when they are empty, and their protobuf
-numbers (read from the k8s.io modules of the server's version in the Go module cache). Same input, same bytes.
+Writes src/gpu_runtime/local/apiserver/data/kinds.json.gz: discovery and OpenAPI v3 of the kinds that are served,
+without descriptions, and what OpenAPI does not say: which fields Go's encoder leaves out when they are empty, and their
+protobuf numbers (read from the k8s.io modules of the server's version in the Go module cache). Same input, same bytes.
 """
 
 from __future__ import annotations

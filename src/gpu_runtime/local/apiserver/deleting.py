@@ -48,6 +48,8 @@ class Deleter:
         self._admission.check(attempt, self._store)
         meta = obj["metadata"]
         before = record.object()
+        if not meta.get("deletionTimestamp"):
+            kind.strategy.ending(obj, stamp(self._environment.now()))
         graceful, pending = self._grace(kind, obj, options)
         if pending:
             return Deletion(obj, False, None)

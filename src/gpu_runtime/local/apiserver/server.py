@@ -21,6 +21,7 @@ from gpu_runtime.local.apiserver.auth import Authenticator
 from gpu_runtime.local.apiserver.bootstrap import bootstrap
 from gpu_runtime.local.apiserver.builtin import add_builtin_kinds
 from gpu_runtime.local.apiserver.cluster import Cluster
+from gpu_runtime.local.apiserver.custom.definitions import Definitions
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.journal import Journal
@@ -79,7 +80,8 @@ class ApiServer:
         add_builtin_kinds(registry)
         logs = self._settings.logs or LogFiles(folder / "logs")
         environment = Environment()
-        self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(registry)), environment, logs)
+        self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(environment)), environment, logs)
+        Definitions(self.cluster).start()
         bootstrap(self.cluster, port)
         await self.store.settled()
         token = ensure_token(folder)

@@ -10,7 +10,7 @@ import asyncio
 import bisect
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -174,6 +174,7 @@ class Store:
         self._shelves: dict[str, Shelf] = {}
         self._pending: dict[tuple[str, str], Event] = {}
         self._recent: deque[Event] = deque()
+        self._listeners: list[Callable[[Event], None]] = []
         self._last_write: asyncio.Future[None] | None = None
         self._epoch = 0
         self.stopping = False
@@ -294,6 +295,8 @@ class Store:
             self._recent.append(event)
             shelf.wake()
             committed.set_result(None)
+            for listener in self._listeners:
+                listener(event)
         if len(self._recent) > self._keep_events:
             self.compact(self._recent[len(self._recent) // 10].version)
 
@@ -327,6 +330,10 @@ class Store:
             del shelf.history[:end]
         self.oldest = version
         self._journal.drop(Drop(tuple(dropped), version))
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Calls `listener` right after each commit, on the event loop, in order."""
+        self._listeners.append(listener)
 
     def stop_watches(self) -> None:
         """Ends every watch, so that the server can drain."""

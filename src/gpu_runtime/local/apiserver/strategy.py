@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause
 from gpu_runtime.local.apiserver.names import NameRule, dns_subdomain
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.store import Object, Store
 
 
 class Strategy:
@@ -48,6 +48,9 @@ class Strategy:
         for field in ("labels", "deletionTimestamp", "ownerReferences"):
             keep(new["metadata"], old["metadata"], field)
 
+    def prepare_finalize(self, new: Object, old: Object) -> None:
+        """Keeps everything but the finalizers of a Namespace's spec."""
+
     def validate(self, obj: Object) -> list[Cause]:  # noqa: ARG002
         return []
 
@@ -64,8 +67,12 @@ class Strategy:
         """Seconds between a delete and the end; None where deletes are immediate."""
         return None
 
-    def born(self, obj: Object) -> None:
-        """Last touch before a new object is stored: what only the server can know."""
+    def allocate(self, new: Object, old: Object | None, store: Store) -> list[Cause]:  # noqa: ARG002
+        """Gives out what only one object may hold, such as addresses; last step before the object is stored."""
+        return []
+
+    def ending(self, obj: Object, now: str) -> None:
+        """Marks an object whose first delete was just accepted."""
 
     def removable(self, obj: Object) -> bool:  # noqa: ARG002
         """Whether an object without finalizers in metadata may go; Namespaces wait for those in their spec."""

@@ -15,6 +15,7 @@ from gpu_runtime.local.apiserver.errors import bad_request, conflict, not_found
 from gpu_runtime.local.apiserver.logs import LogQuery
 from gpu_runtime.local.apiserver.options import number, truth
 from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.strategies.pods import bind as assign
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
 
@@ -44,8 +45,7 @@ async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
             raise conflict(
                 call.kind.subject, call.name, f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             )
-        pod["spec"]["nodeName"] = node
-        _scheduled(pod, cluster.environment.timestamp())
+        assign(pod, node, cluster.environment.timestamp())
         return pod
 
     outcome = cluster.writer.update(
@@ -53,12 +53,6 @@ async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
     )
     await outcome.committed()
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
-
-
-def _scheduled(pod: Object, now: str) -> None:
-    conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "PodScheduled"]
-    conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
-    pod["status"]["conditions"] = conditions
 
 
 async def finalize(cluster: Cluster, call: Call) -> web.StreamResponse:

@@ -98,8 +98,10 @@ class Writer:
             if existing.object()["metadata"].get("deletionTimestamp"):
                 refused.message = f"object is being deleted: {refused.message}"
             raise refused
-        strategy.born(obj)
-        return self._put(kind, namespace, name, kind.format.complete(obj), attempt.dry_run, created=True)
+        if taken := strategy.allocate(obj, None, self.store):
+            raise invalid(kind.subject, name, taken)
+        outcome = self._put(kind, namespace, name, kind.format.complete(obj), attempt.dry_run, created=True)
+        return _followed(outcome, attempt)
 
     def update(
         self,
@@ -134,7 +136,9 @@ class Writer:
         self._validate_update(kind, name, new, old, subresource)
         attempt.warnings += kind.strategy.warnings(new) if not subresource else []
         self._admission.check(attempt, self.store)
-        return self._finish_update(kind, namespace, name, new, stored, options.dry_run)
+        if not subresource and (taken := kind.strategy.allocate(new, old, self.store)):
+            raise invalid(kind.subject, name, taken)
+        return _followed(self._finish_update(kind, namespace, name, new, stored, options.dry_run), attempt)
 
     def _create_on_update(
         self, kind: Kind, namespace: str, name: str, obj: Object, options: WriteOptions, warnings: list[str]
@@ -160,10 +164,15 @@ class Writer:
     def _validate_update(self, kind: Kind, name: str, new: Object, old: Object, subresource: str) -> None:
         strategy = kind.strategy
         metadata.keep_on_update(new["metadata"], old["metadata"])
-        if subresource == "status":
-            strategy.prepare_status(new, old)
-        else:
-            strategy.prepare_update(new, old)
+        match subresource:
+            case "status":
+                strategy.prepare_status(new, old)
+            case "finalize":
+                strategy.prepare_finalize(new, old)
+            case "binding":
+                return
+            case _:
+                strategy.prepare_update(new, old)
         causes = metadata.causes(new["metadata"], kind.namespaced, strategy.name_rule)
         causes += metadata.update_causes(new["metadata"], old["metadata"])
         if subresource == "status":
@@ -204,6 +213,13 @@ class Writer:
             return Outcome(kind, obj, None, created=created)
         write = self.store.write(kind.resource, kind.key(namespace, name), obj)
         return Outcome(kind, obj, write, created=created)
+
+
+def _followed(outcome: Outcome, attempt: Attempt) -> Outcome:
+    if outcome.write is not None:
+        for step in attempt.afterwards:
+            step()
+    return outcome
 
 
 def check_name(obj: Object, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +23,8 @@ class Attempt:
     old: Object | None = None
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
+    afterwards: list[Callable[[], None]] = field(default_factory=list)
+    """What follows once the write is on its way."""
 
 
 class Plugin(Protocol):

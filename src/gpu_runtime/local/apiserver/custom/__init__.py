@@ -1,0 +1,1 @@
+"""Custom kinds: CustomResourceDefinitions and the objects that they define."""

@@ -1,0 +1,236 @@
+"""Values against a structural schema; every mismatch is a cause with the real server's reason and field."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import uuid
+from base64 import b64decode
+from collections.abc import Callable
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Any
+
+from gpu_runtime.local.apiserver.custom.structural import Schema
+from gpu_runtime.local.apiserver.errors import Cause, Reason, duplicate, quoted, required, too_long, too_many, wrong
+
+ABSENT: Any = object()
+"""The old value where there is none to compare with."""
+
+
+def check(value: Any, schema: Schema, path: str = "", old: Any = ABSENT) -> list[Cause]:
+    """Causes for everything that does not fit; what an update leaves as it was is not judged again."""
+    if old is not ABSENT and old == value and type(old) is type(value):
+        return []
+    if value is None and schema.get("nullable"):
+        return []
+    causes = _type(value, schema, path)
+    if schema.get("enum") and value not in schema["enum"]:
+        causes.append(_unsupported(value, schema["enum"], path))
+    if isinstance(value, dict):
+        causes += _object(value, schema, path, old)
+    elif isinstance(value, list):
+        causes += _array(value, schema, path, old)
+    elif isinstance(value, str):
+        causes += _text(value, schema, path)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        causes += _number(value, schema, path)
+    return causes + _combined(value, schema, path)
+
+
+def _field(path: str) -> str:
+    return path.lstrip(".") or "<nil>"
+
+
+def type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _type(value: Any, schema: Schema, path: str) -> list[Cause]:
+    wanted = schema.get("type", "")
+    if schema.get("x-kubernetes-int-or-string"):
+        wanted = "integer,string"
+    found = type_name(value)
+    if not wanted or found in wanted.split(",") or (wanted == "number" and found == "integer"):
+        return []
+    message = f"{_field(path)} in body must be of type {wanted}: {quoted(found)}"
+    return [
+        Cause(
+            Reason.TYPE_INVALID,
+            f"Invalid value: {quoted(value if value is not None else 'null')}: {message}",
+            _field(path),
+        )
+    ]
+
+
+def _unsupported(value: Any, allowed: list[Any], path: str) -> Cause:
+    options = ", ".join(json.dumps(one if isinstance(one, str) else json.dumps(one)) for one in allowed)
+    text = f"Unsupported value: {quoted(value)}: supported values: {options}"
+    return Cause(Reason.NOT_SUPPORTED, text, _field(path))
+
+
+def _object(value: dict[str, Any], schema: Schema, path: str, old: Any) -> list[Cause]:
+    causes = []
+    if (least := schema.get("minProperties")) is not None and len(value) < least:
+        causes.append(
+            wrong(_field(path), len(value), f"{_field(path)} in body should have at least {least} properties")
+        )
+    if (most := schema.get("maxProperties")) is not None and len(value) > most:
+        causes.append(too_many(_field(path), len(value), most))
+    properties = schema.get("properties") or {}
+    others = schema.get("additionalProperties")
+    before = old if isinstance(old, dict) else {}
+    for key, one in value.items():
+        inside = properties.get(key) if key in properties else (others if isinstance(others, dict) else None)
+        if inside is not None:
+            causes += check(one, inside, f"{path}.{key}", before.get(key, ABSENT))
+    return causes + [required(_field(f"{path}.{key}")) for key in schema.get("required") or [] if key not in value]
+
+
+def _array(value: list[Any], schema: Schema, path: str, old: Any) -> list[Cause]:
+    causes = []
+    if (least := schema.get("minItems")) is not None and len(value) < least:
+        causes.append(wrong(_field(path), len(value), f"{_field(path)} in body should have at least {least} items"))
+    if (most := schema.get("maxItems")) is not None and len(value) > most:
+        causes.append(too_many(_field(path), len(value), most))
+    if isinstance(schema.get("items"), dict):
+        find = _correlation(schema, old)
+        for at, one in enumerate(value):
+            causes += check(one, schema["items"], f"{path}[{at}]", find(one))
+    return causes
+
+
+def _correlation(schema: Schema, old: Any) -> Callable[[Any], Any]:
+    """Which old item a new one continues: only lists with keys can tell."""
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if not keys or not isinstance(old, list):
+        return lambda _: ABSENT
+
+    def key_of(one: Any) -> str:
+        return json.dumps([one.get(key) for key in keys]) if isinstance(one, dict) else ""
+
+    known = {key_of(one): one for one in old}
+    return lambda one: known.get(key_of(one), ABSENT)
+
+
+@lru_cache(maxsize=512)
+def _pattern(text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text)
+    except re.error:
+        return None
+
+
+def _text(value: str, schema: Schema, path: str) -> list[Cause]:
+    causes = []
+    name = _field(path)
+    if (most := schema.get("maxLength")) is not None and len(value) > most:
+        causes.append(too_long(name, most))
+    if (least := schema.get("minLength")) is not None and len(value) < least:
+        causes.append(wrong(name, value, f"{name} in body should be at least {least} chars long"))
+    if (pattern := schema.get("pattern")) and (compiled := _pattern(pattern)) and not compiled.search(value):
+        causes.append(wrong(name, value, f"{name} in body should match '{pattern}'"))
+    known = FORMATS.get(schema.get("format", ""))
+    if known is not None and not known(value):
+        text = f"{name} in body must be of type {schema['format']}: {quoted(value)}"
+        causes.append(Cause(Reason.TYPE_INVALID, f"Invalid value: {quoted(value)}: {text}", name))
+    return causes
+
+
+def _number(value: float, schema: Schema, path: str) -> list[Cause]:
+    causes = []
+    name = _field(path)
+    least, most, factor = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    if most is not None and (value >= most if schema.get("exclusiveMaximum") else value > most):
+        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        causes.append(wrong(name, value, f"{name} in body should be {words} {most:g}"))
+    if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
+        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        causes.append(wrong(name, value, f"{name} in body should be {words} {least:g}"))
+    if factor and value % factor:
+        causes.append(wrong(name, value, f"{name} in body should be a multiple of {factor:g}"))
+    return causes
+
+
+def _combined(value: Any, schema: Schema, path: str) -> list[Cause]:
+    causes = [cause for part in schema.get("allOf") or [] for cause in check(value, part, path)]
+    name = _field(path)
+    if schema.get("anyOf") and not any(not check(value, part, path) for part in schema["anyOf"]):
+        causes.append(wrong(name, value, f"{name} in body must validate at least one schema (anyOf)"))
+    if schema.get("oneOf") and sum(not check(value, part, path) for part in schema["oneOf"]) != 1:
+        causes.append(wrong(name, value, f"{name} in body must validate one and only one schema (oneOf)"))
+    if schema.get("not") and not check(value, schema["not"], path):
+        causes.append(wrong(name, value, f"{name} in body must not validate the schema (not)"))
+    return causes
+
+
+def check_lists(value: Any, schema: Schema, path: str = "") -> list[Cause]:
+    """Duplicates in lists that are sets or maps."""
+    causes = []
+    if isinstance(value, dict):
+        for key, one in value.items():
+            others = schema.get("additionalProperties")
+            inside = (schema.get("properties") or {}).get(key, others if isinstance(others, dict) else None)
+            if inside:
+                causes += check_lists(one, inside, f"{path}.{key}")
+    elif isinstance(value, list):
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "set":
+            causes += _repeated(value, path)
+        elif kind == "map" and all(isinstance(one, dict) for one in value):
+            keys = schema.get("x-kubernetes-list-map-keys") or []
+            causes += _repeated([{key: one[key] for key in keys if key in one} for one in value], path)
+        if isinstance(schema.get("items"), dict):
+            for at, one in enumerate(value):
+                causes += check_lists(one, schema["items"], f"{path}[{at}]")
+    return causes
+
+
+def _repeated(keys: list[Any], path: str) -> list[Cause]:
+    seen: dict[str, int] = {}
+    causes = []
+    for at, key in enumerate(keys):
+        text = json.dumps(key, sort_keys=True)
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:
+            causes.append(duplicate(_field(f"{path}[{at}]"), key))
+    return causes
+
+
+def _parses(parse: Callable[[str], Any]) -> Callable[[str], bool]:
+    def valid(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return valid
+
+
+def _moment(text: str) -> datetime:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", text):
+        raise ValueError(text)
+    return datetime.fromisoformat(text.upper())
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "date-time": _parses(_moment),
+    "date": _parses(date.fromisoformat),
+    "ipv4": _parses(ipaddress.IPv4Address),
+    "ipv6": _parses(ipaddress.IPv6Address),
+    "cidr": _parses(lambda text: ipaddress.ip_network(text, strict=False)),
+    "uuid": _parses(uuid.UUID),
+    "byte": _parses(lambda text: b64decode(text, validate=True)),
+}

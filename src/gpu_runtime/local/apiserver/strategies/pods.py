@@ -1,0 +1,130 @@
+"""Pods."""
+
+from __future__ import annotations
+
+import copy
+
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, wrong
+from gpu_runtime.local.apiserver.quantities import nanos
+from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.strategies.pod_defaults import containers, default_pod
+from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
+from gpu_runtime.local.apiserver.strategy import Strategy, bump_generation, keep
+
+_MAY_CHANGE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+class PodStrategy(Strategy):
+    has_generation = True
+    has_status = True
+    returns_deleted = True
+    fields = (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    )
+
+    def default(self, obj: Object) -> None:
+        default_pod(obj)
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        keep(new, old, "spec")
+        keep(new["metadata"], old["metadata"], "ownerReferences")
+        if "qosClass" in old.get("status", {}):
+            new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return pod_spec_causes(obj.get("spec", {}), "spec")
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        now, before = new["spec"], old["spec"]
+        for field in ("containers", "initContainers"):
+            if len(now.get(field, [])) != len(before.get(field, [])):
+                return [*causes, disallowed(f"spec.{field}", "pod updates may not add or remove containers")]
+        causes += _deadline(now, before) + _tolerations(now, before)
+        if _fixed(now) != _fixed(before):
+            causes.append(disallowed("spec", _MAY_CHANGE))
+        return causes
+
+    def grace(self, obj: Object, asked: int | None) -> int:
+        spec, phase = obj["spec"], obj.get("status", {}).get("phase")
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        seconds = asked if asked is not None else spec.get("terminationGracePeriodSeconds")
+        return 30 if seconds is None else max(seconds, 0)
+
+
+def bind(pod: Object, node: str, now: str) -> None:
+    """Assigns a pod to a node."""
+    before = copy.deepcopy(pod)
+    pod["spec"]["nodeName"] = node
+    conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "PodScheduled"]
+    conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
+    pod["status"]["conditions"] = conditions
+    bump_generation(pod, before)
+
+
+def _fixed(spec: Object) -> Object:
+    """What no update may change."""
+    found = copy.deepcopy(spec)
+    for container in containers(found):
+        container.pop("image", None)
+    for name in ("activeDeadlineSeconds", "tolerations"):
+        found.pop(name, None)
+    return found
+
+
+def _deadline(now: Object, before: Object) -> list[Cause]:
+    field = "spec.activeDeadlineSeconds"
+    new, old = now.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if old is None:
+        return []
+    if new is None:
+        return [wrong(field, None, "must not update from a positive integer to nil value")]
+    if new > old:
+        return [wrong(field, new, f"must be less than or equal to previous value {old}")]
+    return []
+
+
+def _tolerations(now: Object, before: Object) -> list[Cause]:
+    added = now.get("tolerations", [])
+    if all(one in added for one in before.get("tolerations", [])):
+        return []
+    return [disallowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+
+
+def qos_class(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort."""
+    found = [container.get("resources") or {} for container in containers(spec)]
+    if spec.get("resources"):
+        found = [spec["resources"]]
+    asked = [
+        nanos(amount)
+        for resources in found
+        for part in ("requests", "limits")
+        for name, amount in (resources.get(part) or {}).items()
+        if name in ("cpu", "memory")
+    ]
+    if not any(asked):
+        return "BestEffort"
+    for resources in found:
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            if name not in limits or nanos(requests.get(name, "0")) != nanos(limits[name]):
+                return "Burstable"
+    return "Guaranteed"

@@ -1,0 +1,189 @@
+"""Claims, volumes and storage classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
+from gpu_runtime.local.apiserver.names import dns_subdomain, qualified_name
+from gpu_runtime.local.apiserver.quantities import nanos
+from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.strategies.affinity import chosen, node_selector_causes, selector_causes
+from gpu_runtime.local.apiserver.strategies.volumes import host_path_causes
+from gpu_runtime.local.apiserver.strategy import Strategy
+
+_ACCESS = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
+_VOLUME_MODES = ["Block", "Filesystem"]
+_RECLAIM = ["Delete", "Recycle", "Retain"]
+_NOT_SOURCES = {
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+}
+
+
+def _access_causes(spec: Object) -> list[Cause]:
+    modes = spec.get("accessModes") or []
+    if not modes:
+        return [required("spec.accessModes", "at least 1 access mode is required")]
+    causes = [unsupported("spec.accessModes", mode, _ACCESS) for mode in modes if mode not in _ACCESS]
+    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
+        text = "may not use ReadWriteOncePod with other access modes"
+        causes.append(disallowed("spec.accessModes", text))
+    return causes
+
+
+def _class_causes(spec: Object) -> list[Cause]:
+    name = spec.get("storageClassName", "")
+    return [wrong("spec.storageClassName", name, message) for message in dns_subdomain(name)] if name else []
+
+
+class ClaimStrategy(Strategy):
+    has_status = True
+    returns_deleted = True
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        causes = _access_causes(spec)
+        if spec.get("selector") is not None:
+            causes += selector_causes(spec["selector"], "spec.selector")
+        request = (spec.get("resources") or {}).get("requests", {}).get("storage")
+        if request is None:
+            causes.append(required("spec.resources[storage]"))
+        elif nanos(request) <= 0:
+            causes.append(wrong("spec.resources[storage]", request, "must be greater than zero"))
+        causes += _class_causes(spec)
+        return causes + chosen("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        now, before = dict(new["spec"]), dict(old["spec"])
+        if not before.get("volumeName"):
+            before.pop("volumeName", None)
+            now.pop("volumeName", None)
+        grown = self._growth(new, old, causes)
+        if grown:
+            now["resources"] = before.get("resources")
+        if now != before:
+            text = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+            causes.append(disallowed("spec", text))
+        return causes
+
+    def _growth(self, new: Object, old: Object, causes: list[Cause]) -> bool:
+        """Whether only the size differs, and may."""
+        bound = old.get("status", {}).get("phase") == "Bound"
+        if not bound:
+            return False
+        size = new["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
+        was = old["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
+        have = old.get("status", {}).get("capacity", {}).get("storage", "0")
+        if nanos(size) < nanos(was) and nanos(size) <= nanos(have):
+            text = "field can not be less than status.capacity"
+            causes.append(disallowed("spec.resources.requests.storage", text))
+        return True
+
+
+class VolumeStrategy(Strategy):
+    has_status = True
+    returns_deleted = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        if "hostPath" in spec:
+            spec["hostPath"].setdefault("type", "")
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        causes = _access_causes(spec)
+        capacity = spec.get("capacity") or {}
+        if not capacity:
+            causes.append(required("spec.capacity"))
+        elif set(capacity) != {"storage"}:
+            causes.append(unsupported("spec.capacity", capacity, ["storage"]))
+        causes += [
+            wrong(f"spec.capacity[{name}]", amount, "must be greater than zero")
+            for name, amount in capacity.items()
+            if nanos(amount) <= 0
+        ]
+        causes += chosen("spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), _RECLAIM)
+        sources = [name for name in spec if name not in _NOT_SOURCES]
+        if not sources:
+            causes.append(required("spec", "must specify a volume type"))
+        for extra in sources[1:]:
+            causes.append(disallowed(f"spec.{extra}", "may not specify more than 1 volume type"))
+        if "hostPath" in spec:
+            causes += host_path_causes(spec["hostPath"], "spec.hostPath")
+        if "local" in spec:
+            causes += _local(spec)
+        causes += _class_causes(spec)
+        if spec.get("nodeAffinity"):
+            inside = "spec.nodeAffinity.required"
+            needed: Any = spec["nodeAffinity"].get("required")
+            causes += node_selector_causes(needed, inside) if needed is not None else [required(inside)]
+        return causes + chosen("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        sources = sorted((set(new["spec"]) | set(old["spec"])) - _NOT_SOURCES)
+        if any(new["spec"].get(name) != old["spec"].get(name) for name in sources):
+            text = "spec.persistentvolumesource is immutable after creation"
+            causes.append(disallowed("spec.persistentvolumesource", text))
+        if new["spec"].get("volumeMode") != old["spec"].get("volumeMode"):
+            causes.append(immutable("spec.volumeMode", new["spec"].get("volumeMode")))
+        return causes
+
+
+def _local(spec: Object) -> list[Cause]:
+    causes = []
+    if not spec["local"].get("path"):
+        causes.append(required("spec.local.path"))
+    if not spec.get("nodeAffinity"):
+        causes.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
+    return causes
+
+
+class StorageClassStrategy(Strategy):
+    returns_deleted = True
+
+    def default(self, obj: Object) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: Object) -> list[Cause]:
+        provisioner = obj.get("provisioner", "")
+        causes = (
+            [wrong("provisioner", provisioner, message) for message in qualified_name(provisioner.lower())]
+            if provisioner
+            else [required("provisioner")]
+        )
+        causes += chosen("reclaimPolicy", obj["reclaimPolicy"], ["Delete", "Retain"])
+        return causes + chosen("volumeBindingMode", obj["volumeBindingMode"], ["Immediate", "WaitForFirstConsumer"])
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        if new.get("parameters") != old.get("parameters"):
+            causes.append(disallowed("parameters", "updates to parameters are forbidden."))
+        if new.get("provisioner") != old.get("provisioner"):
+            causes.append(disallowed("provisioner", "updates to provisioner are forbidden."))
+        if new.get("reclaimPolicy") != old.get("reclaimPolicy"):
+            causes.append(disallowed("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
+        if new.get("volumeBindingMode") != old.get("volumeBindingMode"):
+            causes.append(immutable("volumeBindingMode", new.get("volumeBindingMode")))
+        return causes

@@ -1,0 +1,314 @@
+"""Deployments, ReplicaSets and Jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
+from gpu_runtime.local.apiserver.names import annotation_causes, dns_label, label_causes
+from gpu_runtime.local.apiserver.selectors import selects
+from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
+from gpu_runtime.local.apiserver.strategies.pod_defaults import default_template
+from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
+from gpu_runtime.local.apiserver.strategy import Strategy
+
+_NOT_NEGATIVE = "must be greater than or equal to 0"
+
+
+def not_negative(spec: Object, names: tuple[str, ...], field: str) -> list[Cause]:
+    return [wrong(f"{field}.{name}", spec[name], _NOT_NEGATIVE) for name in names if (spec.get(name) or 0) < 0]
+
+
+def template_causes(template: Object, field: str) -> list[Cause]:
+    metadata = template.get("metadata", {})
+    causes = label_causes(metadata.get("labels") or {}, f"{field}.labels")
+    causes += annotation_causes(metadata.get("annotations") or {}, f"{field}.annotations")
+    return causes + pod_spec_causes(template.get("spec", {}), f"{field}.spec")
+
+
+def _selected_template(spec: Object, causes: list[Cause]) -> None:
+    """A selector that is there, selects something, and selects what the template makes."""
+    selector = spec.get("selector")
+    if selector is None:
+        causes.append(required("spec.selector"))
+    else:
+        found = selector_causes(selector, "spec.selector")
+        causes += found
+        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            causes.append(wrong("spec.selector", selector, "empty selector is invalid for deployment"))
+        if found:
+            # What cannot be read cannot be compared with the labels either.
+            causes.append(wrong("spec.selector", selector, "invalid label selector"))
+            return
+    template = spec.get("template", {})
+    labels = template.get("metadata", {}).get("labels") or {}
+    if selector and not selects(selector, labels):
+        causes.append(wrong("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
+
+
+def _always_restarting(spec: Object) -> list[Cause]:
+    causes = template_causes(spec.get("template", {}), "spec.template")
+    pod = spec.get("template", {}).get("spec", {})
+    if pod.get("restartPolicy") != "Always":
+        causes.append(unsupported("spec.template.spec.restartPolicy", pod.get("restartPolicy", ""), ["Always"]))
+    if pod.get("activeDeadlineSeconds") is not None:
+        causes.append(
+            disallowed(
+                "spec.template.spec.activeDeadlineSeconds", "activeDeadlineSeconds in ReplicaSet is not Supported"
+            )
+        )
+    return causes
+
+
+class ReplicaSetStrategy(Strategy):
+    has_generation = True
+    has_status = True
+    fields = ("status.replicas",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        default_template(spec.setdefault("template", {}))
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        obj["status"] = {"replicas": 0}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        causes = not_negative(spec, ("replicas", "minReadySeconds"), "spec")
+        _selected_template(spec, causes)
+        return causes + _always_restarting(spec)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        if new["spec"].get("selector") != old["spec"].get("selector"):
+            causes.append(immutable("spec.selector", new["spec"].get("selector")))
+        return causes
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        return replica_status_causes(new.get("status", {}))
+
+
+def replica_status_causes(status: Object) -> list[Cause]:
+    names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+    causes = not_negative(status, (*names, "updatedReplicas", "unavailableReplicas"), "status")
+    total = status.get("replicas", 0)
+    for name in ("fullyLabeledReplicas", "updatedReplicas", "readyReplicas", "availableReplicas"):
+        if status.get(name, 0) > total:
+            causes.append(wrong(f"status.{name}", status[name], "cannot be greater than status.replicas"))
+    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
+        text = "cannot be greater than readyReplicas"
+        causes.append(wrong("status.availableReplicas", status["availableReplicas"], text))
+    return causes
+
+
+class DeploymentStrategy(Strategy):
+    has_generation = True
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        strategy = spec.setdefault("strategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", "25%")
+            rolling.setdefault("maxSurge", "25%")
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+        default_template(spec.setdefault("template", {}))
+
+    def changed(self, new: Object, old: Object) -> bool:
+        # The real server counts annotations of a Deployment as desired state.
+        return bool(
+            new["spec"] != old["spec"] or new["metadata"].get("annotations") != old["metadata"].get("annotations")
+        )
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        causes = not_negative(spec, ("replicas",), "spec")
+        _selected_template(spec, causes)
+        causes += _always_restarting(spec)
+        causes += _rollout(spec.get("strategy", {}), "spec.strategy")
+        causes += not_negative(spec, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"), "spec")
+        deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds", 0)
+        if deadline is not None and deadline <= ready:
+            text = "must be greater than minReadySeconds"
+            causes.append(wrong("spec.progressDeadlineSeconds", deadline, text))
+        return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        if new["spec"].get("selector") != old["spec"].get("selector"):
+            causes.append(immutable("spec.selector", new["spec"].get("selector")))
+        return causes
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        return replica_status_causes(new.get("status", {}))
+
+
+def _rollout(strategy: Object, field: str) -> list[Cause]:
+    kind = strategy.get("type", "")
+    rolling = strategy.get("rollingUpdate")
+    if kind == "Recreate":
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        return [disallowed(f"{field}.rollingUpdate", text)] if rolling is not None else []
+    if kind != "RollingUpdate":
+        return [unsupported(f"{field}.type", kind, ["Recreate", "RollingUpdate"])]
+    if rolling is None:
+        return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
+    inside = f"{field}.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    causes = count_or_share(unavailable, f"{inside}.maxUnavailable") + count_or_share(surge, f"{inside}.maxSurge")
+    if _amount(unavailable) == 0 and _amount(surge) == 0:
+        causes.append(wrong(f"{inside}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+    if _share(unavailable) > 100:
+        causes.append(wrong(f"{inside}.maxUnavailable", unavailable, "must not be greater than 100%"))
+    return causes
+
+
+def count_or_share(value: int | str, field: str) -> list[Cause]:
+    """A number that is not negative, or a percentage."""
+    if isinstance(value, str):
+        if re.fullmatch(r"[0-9]+%", value):
+            return []
+        text = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%', or '93%', regex used for validation is '[0-9]+%')"
+        return [wrong(field, value, text)]
+    return [wrong(field, value, _NOT_NEGATIVE)] if value < 0 else []
+
+
+def _share(value: int | str) -> int:
+    return int(value[:-1]) if isinstance(value, str) and re.fullmatch(r"[0-9]+%", value) else 0
+
+
+def _amount(value: int | str) -> int:
+    return _share(value) if isinstance(value, str) else value
+
+
+_JOB_UID = "batch.kubernetes.io/controller-uid"
+_JOB_NAME = "batch.kubernetes.io/job-name"
+
+
+class JobStrategy(Strategy):
+    has_generation = True
+    has_status = True
+    fields = ("status.successful",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        template = spec.setdefault("template", {})
+        if "completions" not in spec and "parallelism" not in spec:
+            spec["completions"] = 1
+        spec.setdefault("parallelism", 1)
+        spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+        spec.setdefault("manualSelector", False)
+        default_template(template)
+        labels = template.get("metadata", {}).get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        spec, meta = obj["spec"], obj["metadata"]
+        if spec.get("manualSelector"):
+            return
+        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        for key, value in (("controller-uid", meta["uid"]), ("job-name", meta.get("name", ""))):
+            labels.setdefault(key, value)
+            labels.setdefault(f"batch.kubernetes.io/{key}", value)
+        selector = spec.setdefault("selector", {})
+        selector.setdefault("matchLabels", {}).setdefault(_JOB_UID, meta["uid"])
+
+    def validate(self, obj: Object) -> list[Cause]:
+        causes = self._spec_causes(obj)
+        spec = obj["spec"]
+        if not spec.get("manualSelector"):
+            causes += _generated_selector(obj)
+        if spec.get("completionMode") == "Indexed" and spec.get("completions"):
+            last = f"{obj['metadata'].get('name', '')}-{spec['completions'] - 1}"
+            causes += [wrong("metadata.name", last, message) for message in dns_label(last)]
+        return causes
+
+    def _spec_causes(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+        causes = not_negative(spec, names, "spec")
+        if "selector" not in spec:
+            causes.append(required("spec.selector"))
+        else:
+            causes += selector_causes(spec["selector"], "spec.selector")
+        if spec.get("completionMode") not in ("NonIndexed", "Indexed"):
+            causes.append(unsupported("spec.completionMode", spec.get("completionMode"), ["Indexed", "NonIndexed"]))
+        if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+            causes.append(required("spec.completions", "when completion mode is Indexed"))
+        template = spec["template"]
+        labels = template.get("metadata", {}).get("labels") or {}
+        if "selector" in spec and not selects(spec["selector"], labels):
+            text = "`selector` does not match template `labels`"
+            causes.append(wrong("spec.template.metadata.labels", labels, text))
+        causes += template_causes(template, "spec.template")
+        policy = template.get("spec", {}).get("restartPolicy", "")
+        if policy == "Always":
+            causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        elif policy not in ("OnFailure", "Never"):
+            causes.append(unsupported("spec.template.spec.restartPolicy", policy, ["OnFailure", "Never"]))
+        return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self._spec_causes(new)
+        now, before = new["spec"], old["spec"]
+        for name in ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
+            if now.get(name) != before.get(name) and not (name == "completions" and _elastic(now, before)):
+                causes.append(immutable(f"spec.{name}", now.get(name)))
+        if now.get("template") != before.get("template") and not _may_schedule_anew(old, now, before):
+            causes.append(immutable("spec.template", now.get("template")))
+        return causes
+
+
+def _generated_selector(obj: Object) -> list[Cause]:
+    """A selector of the user's own without `manualSelector` would let two Jobs fight over pods."""
+    spec, meta = obj["spec"], obj["metadata"]
+    causes: list[Cause] = []
+    labels = spec["template"].get("metadata", {}).get("labels") or {}
+    expected = {"controller-uid": meta["uid"], "job-name": meta.get("name", "")}
+    for key, value in expected.items():
+        for name in (key, f"batch.kubernetes.io/{key}"):
+            found: Any = labels.get(name)
+            if found != value:
+                causes.append(wrong("spec.template.metadata.labels", labels, f"must be '{value}'"))
+    if spec.get("selector") != {"matchLabels": {_JOB_UID: meta["uid"]}}:
+        causes.append(wrong("spec.selector", spec.get("selector"), "`selector` not auto-generated"))
+    return causes
+
+
+def _elastic(now: Object, before: Object) -> bool:
+    """An indexed Job may grow and shrink with its parallelism."""
+    return (
+        now.get("completionMode") == "Indexed"
+        and now.get("completions") == now.get("parallelism")
+        and before.get("completions") is not None
+    )
+
+
+def _may_schedule_anew(old: Object, now: Object, before: Object) -> bool:
+    """Only where pods run may change, and only while a suspended Job has not started."""
+    if not before.get("suspend") or old.get("status", {}).get("startTime"):
+        return False
+
+    def fixed(template: Object) -> Object:
+        spec = {
+            key: value
+            for key, value in template.get("spec", {}).items()
+            if key not in ("nodeSelector", "tolerations", "affinity", "schedulingGates")
+        }
+        meta = {k: v for k, v in template.get("metadata", {}).items() if k not in ("labels", "annotations")}
+        return {"spec": spec, "metadata": meta}
+
+    return fixed(now["template"]) == fixed(before["template"])
