@@ -9,6 +9,8 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from gpu_runtime.kube.errors import ConfigError
+
 Checks = Callable[[], Mapping[str, str | None]]
 
 
@@ -37,8 +39,10 @@ async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
