@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -25,9 +26,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with ExitStack() as stack:
         left = stack.enter_context(real_server(folder / "real"))
         right = left if os.environ.get(SELF) else stack.enter_context(embedded_server(folder / "embedded"))
-        both = Pair(left, right)
-        asyncio.run(install(both))
-        yield both
+        yield Pair(left, right)
+
+
+@pytest.fixture(scope="session")
+def scene(pair: Pair) -> list[str]:
+    """What could not be set up on one of the servers."""
+    return asyncio.run(install(pair))
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +41,7 @@ def tolerance() -> Tolerance:
 
 
 @pytest.fixture(scope="session")
-def report() -> Iterator[list[str]]:
-    """Lines about failures, written to the file that the environment names."""
-    lines: list[str] = []
-    yield lines
-    if path := os.environ.get("GPU_RUNTIME_DIFFERENTIAL_REPORT"):
-        Path(path).write_text("\n".join(lines) + "\n")
+def report() -> Iterator[TextIO]:
+    """Where failures are listed: the file that the environment names."""
+    with Path(os.environ.get("GPU_RUNTIME_DIFFERENTIAL_REPORT", os.devnull)).open("w", buffering=1) as file:
+        yield file

@@ -32,14 +32,18 @@ def collection(definition: Json) -> str:
     return f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
 
 
-async def install(pair: Pair) -> None:
-    """Both servers serve the CRDs when this returns."""
+async def install(pair: Pair) -> list[str]:
+    """Both servers serve the CRDs when this returns; else what went wrong, for a test of its own to say."""
 
-    async def on(one: Side) -> None:
+    async def on(one: Side) -> list[str]:
         for call in calls():
-            answer = await one.take(call)
+            try:
+                answer = await one.take(call)
+            except TimeoutError:
+                return [f"{describe(call)}: not answered as it should in time"]
             if answer.failed and answer.code != 409:
-                raise AssertionError(f"{describe(call)}: {answer.brief()}")
+                return [f"{describe(call)}: {answer.brief()}"]
+        return []
 
     async with side(pair.left, "left") as left, side(pair.right, "right") as right:
-        await asyncio.gather(on(left), on(right))
+        return [line for lines in await asyncio.gather(on(left), on(right)) for line in lines]

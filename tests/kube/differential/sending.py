@@ -17,7 +17,7 @@ from kube.differential.call import JSON, Call, Json, OpenWatch, ReadWatch, Step
 from kube.differential.filling import fill
 from realkube.api import Access
 
-DEADLINE = 30.0
+DEADLINE = 10.0
 
 
 @dataclass

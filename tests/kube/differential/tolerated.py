@@ -15,6 +15,7 @@ FILE = Path(__file__).parent / "tolerated.yaml"
 LIMIT = 25
 PREFIX = re.compile(r"^(?:items\[\d+\]|events\[\d+\]\.object)\.")
 INDEX = re.compile(r"\[\d+\]")
+NAMESPACE = re.compile(r"/api/v1/(?P<kind>namespaces)(?P<name>/[^/]+)?(?P<sub>/status|/finalize)?$")
 COLLECTION = re.compile(
     r"/(?:api|apis/[^/]+)/[^/]+/(?:namespaces/[^/]+/)?(?P<kind>[^/]+)(?P<name>/[^/]+)?(?P<sub>/.+)?$"
 )
@@ -64,7 +65,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 def subject(call: Call) -> tuple[str, str]:
     """The resource (with its subresource) and the verb of a call, as discovery names them."""
     path = call.path.replace("/namespaces/${ns}/", "/namespaces/NS/")
-    found = COLLECTION.match(path)
+    found = NAMESPACE.match(path) or COLLECTION.match(path)
     if found is None:
         return path, call.method
     kind = found["kind"] + (found["sub"] or "")

@@ -1,0 +1,56 @@
+"""Generated calls: what nobody thought of writing down as a case."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from typing import TextIO
+
+import pytest
+
+from equipment.servers import ApiServer
+from kube.differential.generated.lanes import Outcome, run_lanes
+from kube.differential.running import Pair
+from kube.differential.tolerated import Tolerance
+
+CALLS = 2000
+FIXED_SEED = "one"
+FRESH_SEED = os.environ.get("GPU_RUNTIME_DIFFERENTIAL_SEED") or secrets.token_hex(4)
+"""Printed; set the variable to send the same calls again."""
+
+
+def served(server: ApiServer) -> set[tuple[str, str]]:
+    """Every resource and verb that a server says it serves."""
+    paths = ["/api/v1"]
+    for group in server.request("GET", "/apis").body["groups"]:
+        paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
+    found = set()
+    for path in paths:
+        if path.count(".example.com") and "differential" not in path:
+            continue  # a CRD that some case made
+        for resource in server.request("GET", path).body["resources"]:
+            found |= {(resource["name"], verb) for verb in resource["verbs"]}
+    return found
+
+
+def summary(outcome: Outcome) -> str:
+    lines = [f"{wish.verb} {wish.kind.resource} ({wish.flavour})\n  {found}" for wish, found in outcome.mismatches]
+    return "\n".join(lines)
+
+
+@pytest.mark.usefixtures("scene")
+@pytest.mark.parametrize("seed", [FIXED_SEED, pytest.param(FRESH_SEED, id="fresh")])
+async def test_generated_calls_are_answered_the_same(
+    seed: str, pair: Pair, tolerance: Tolerance, report: TextIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = await run_lanes(pair, seed, CALLS, secrets.token_hex(3), tolerance)
+    with capsys.disabled():
+        sys.stdout.write(f"\nseed {seed}: {outcome.told()}\n{outcome.table()}\n")
+    report.write(summary(outcome) + "\n")
+    assert not outcome.mismatches, summary(outcome)
+    assert outcome.calls >= CALLS
+    assert outcome.succeeded * 2 >= outcome.calls
+    if pair.left != pair.right:  # the real server serves more than we compare
+        called = {(kind, verb) for kind, verbs in outcome.verbs.items() for verb in verbs}
+        assert not served(pair.right) - called
