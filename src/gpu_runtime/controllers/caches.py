@@ -20,6 +20,7 @@ from gpu_runtime.controllers.kinds.workloads import (
     ReplicaSetView,
 )
 from gpu_runtime.controllers.markers import MANAGED, controlled_by
+from gpu_runtime.controllers.mirror import Mirror
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.manager import Manager
@@ -33,28 +34,28 @@ BY_SOURCE_STOCK = "source stock"
 class Caches:
     """One store a kind. Pods and ReplicaSets are found by the UID of the pool or unit that they run for."""
 
-    pools: Store[StockPool]
-    units: Store[GPUUnit]
-    deployments: Store[Deployment]
-    services: Store[Service]
-    policies: Store[NetworkPolicy]
+    pools: Mirror[StockPool]
+    units: Mirror[GPUUnit]
+    deployments: Mirror[Deployment]
+    services: Mirror[Service]
+    policies: Mirror[NetworkPolicy]
     replica_sets: Store[ReplicaSetView]
     pods: Store[PodView]
 
     @classmethod
     def of(cls, manager: Manager) -> Caches:
         caches = cls(
-            pools=manager.cache(Query(STOCK_POOLS)),
-            units=manager.cache(Query(GPU_UNITS)),
-            deployments=manager.cache(Query(DEPLOYMENTS, labels=MANAGED)),
-            services=manager.cache(Query(SERVICES, labels=MANAGED)),
-            policies=manager.cache(Query(NETWORK_POLICIES, labels=MANAGED)),
+            pools=Mirror(manager.cache(Query(STOCK_POOLS))),
+            units=Mirror(manager.cache(Query(GPU_UNITS))),
+            deployments=Mirror(manager.cache(Query(DEPLOYMENTS, labels=MANAGED))),
+            services=Mirror(manager.cache(Query(SERVICES, labels=MANAGED))),
+            policies=Mirror(manager.cache(Query(NETWORK_POLICIES, labels=MANAGED))),
             replica_sets=manager.cache(Query(REPLICA_SETS, labels=MANAGED)),
             pods=manager.cache(Query(PODS, labels=MANAGED)),
         )
-        caches.pools.index(BY_UID, lambda pool: (pool.metadata.uid,))
-        caches.units.index(BY_UID, lambda unit: (unit.metadata.uid,))
-        caches.units.index(BY_SOURCE_STOCK, _source_stock)
+        caches.pools.store.index(BY_UID, lambda pool: (pool.metadata.uid,))
+        caches.units.store.index(BY_UID, lambda unit: (unit.metadata.uid,))
+        caches.units.store.index(BY_SOURCE_STOCK, _source_stock)
         caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
         caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
         return caches

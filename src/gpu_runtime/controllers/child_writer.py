@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from gpu_runtime.api.meta.condition import find_condition
-from gpu_runtime.api.meta.object import Object
+from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import (
     DEPLOYMENT_PROGRESSING,
@@ -21,6 +21,7 @@ from gpu_runtime.api.v1alpha1.reasons import (
 )
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.mirror import Mirror
 from gpu_runtime.kube.children import Change, Children, Written, check_ownership
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.resource import Resource
@@ -53,8 +54,9 @@ class ChildWriter:
     children: Children
     recorder: Recorder | None = None
 
-    async def ensure(self, parent: Parent, resource: Resource[T], desired: T, cached: T | None) -> T:
+    async def ensure(self, parent: Parent, resource: Resource[T], desired: T, mirror: Mirror[T]) -> T:
         """Makes the child be as `desired`, and gives it as it then is."""
+        cached = mirror.get(desired.metadata.key)
         if cached is not None:
             check_ownership(resource, desired, cached)
             if cached.metadata.deletionTimestamp is None and equals(cached, desired):
@@ -63,10 +65,11 @@ class ChildWriter:
         if self.recorder is not None and (what := REPAIRS.get(written.change)) and is_settled(parent):
             message = f"{resource.kind} {desired.metadata.name} {what}"
             self.recorder.event(self.owner, parent, DRIFT_REPAIRED, message)
-        return written.object
+        return mirror.wrote(written.object)
 
-    async def remove(self, parent: Parent, resource: Resource[T], cached: T | None) -> None:
+    async def remove(self, parent: Parent, resource: Resource[T], key: Key, mirror: Mirror[T]) -> None:
         """Deletes a child that is no longer wanted; what is not ours is none of our business."""
+        cached = mirror.get(key)
         if cached is not None and is_controlled_by(cached.metadata, parent.metadata):
             await self.children.delete(resource, parent.metadata, cached)
 

@@ -49,13 +49,13 @@ def _stock_pools(
     reconciler = StockPoolReconciler(
         caches=caches,
         children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder),
-        status=StatusWriter(STOCK_POOLS, manager.client, clock, recorder),
+        status=StatusWriter(STOCK_POOLS, caches.pools, manager.client, clock, recorder),
         settings=settings,
     )
     sources: list[Source[Any]] = [
-        primary(caches.pools),
-        owned(caches.deployments, STOCK_POOLS),
-        owned(caches.services, STOCK_POOLS),
+        primary(caches.pools.store),
+        owned(caches.deployments.store, STOCK_POOLS),
+        owned(caches.services.store, STOCK_POOLS),
         mapped(caches.replica_sets, runs_for),
         mapped(caches.pods, runs_for),
     ]
@@ -79,18 +79,18 @@ def _gpu_units(
     reconciler = GPUUnitReconciler(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
-        status=StatusWriter(GPU_UNITS, manager.client, clock, recorder),
+        status=StatusWriter(GPU_UNITS, caches.units, manager.client, clock, recorder),
         handover=HandOver(manager.client, caches, clock, settings.installNamespace),
         settings=settings,
     )
     sources: list[Source[Any]] = [
-        primary(caches.units),
-        owned(caches.deployments, GPU_UNITS),
-        owned(caches.services, GPU_UNITS),
-        owned(caches.policies, GPU_UNITS),
+        primary(caches.units.store),
+        owned(caches.deployments.store, GPU_UNITS),
+        owned(caches.services.store, GPU_UNITS),
+        owned(caches.policies.store, GPU_UNITS),
         mapped(caches.replica_sets, runs_for),
         mapped(caches.pods, runs_for),
-        mapped(caches.units, waits_for_stock),
+        mapped(caches.units.store, waits_for_stock),
         mapped(caches.pods, waits_for_pod),
     ]
     return manager.controller("gpuunit", reconciler.reconcile, sources, workers=settings.workers)

@@ -12,6 +12,7 @@ from gpu_runtime.api.meta.condition import find_condition, set_condition
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolStatus
+from gpu_runtime.controllers.mirror import Mirror
 from gpu_runtime.controllers.verdict import Verdict
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import Clock
@@ -29,6 +30,7 @@ class StatusWriter(Generic[T]):
     """The one writer of the status of one kind."""
 
     resource: Resource[T]
+    mirror: Mirror[T]
     client: Client
     clock: Clock
     recorder: Recorder | None = None
@@ -51,9 +53,10 @@ class StatusWriter(Generic[T]):
             return patience
         new = structs.replace(new, lastSyncTime=now.replace(microsecond=0))
         try:
-            await self.client.replace(self.resource, structs.replace(obj, status=new), subresource="status")
+            written = await self.client.replace(self.resource, structs.replace(obj, status=new), subresource="status")
         except NotFound:
             return None  # deleted meanwhile, and its status with it
+        self.mirror.wrote(written)
         self._tell(obj, verdict)
         return None
 

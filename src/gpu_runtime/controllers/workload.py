@@ -29,6 +29,8 @@ class Workload:
     def complete(self) -> bool:
         """All wanted pods run the current template and are available, and none of an older one is left."""
         status, wanted = self.deployment.status, self.deployment.spec.replicas
+        if self.deployment.metadata.deletionTimestamp is not None:
+            return False
         return self.observed and status.updatedReplicas == status.replicas == status.availableReplicas == wanted
 
     @property

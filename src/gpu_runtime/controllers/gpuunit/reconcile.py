@@ -97,20 +97,18 @@ class GPUUnitReconciler:
         return envelope
 
     async def _network(self, unit: GPUUnit) -> None:
-        wanted, cached = network_policy(unit, self.settings), self.caches.policies.get(unit.metadata.key)
+        wanted = network_policy(unit, self.settings)
         with reported_as(UNIT_NETWORK_POLICY_SYNC_FAILED):
-            if wanted is None:
-                await self.children.remove(unit, NETWORK_POLICIES, cached)
-            else:
-                await self.children.ensure(unit, NETWORK_POLICIES, wanted, cached)
+            if wanted is not None:
+                await self.children.ensure(unit, NETWORK_POLICIES, wanted, self.caches.policies)
 
     async def _service(self, unit: GPUUnit) -> Service | None:
-        wanted, cached = service(unit, self.settings), self.caches.services.get(unit.metadata.key)
+        wanted = service(unit, self.settings)
         with reported_as(UNIT_SERVICE_SYNC_FAILED):
-            if wanted is None:
-                await self.children.remove(unit, SERVICES, cached)
-                return None
-            return await self.children.ensure(unit, SERVICES, wanted, cached)
+            if wanted is not None:
+                return await self.children.ensure(unit, SERVICES, wanted, self.caches.services)
+            await self.children.remove(unit, SERVICES, unit.metadata.key, self.caches.services)
+            return None
 
     async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
         unit = seen.unit
@@ -121,7 +119,6 @@ class GPUUnitReconciler:
             source=digest(unit.spec),
             build=lambda: build(unit, envelope, self.settings),
         )
-        cached = self.caches.deployments.get(unit.metadata.key)
         with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
-            made = await self.children.ensure(unit, DEPLOYMENTS, deployment(unit, kept), cached)
+            made = await self.children.ensure(unit, DEPLOYMENTS, deployment(unit, kept), self.caches.deployments)
         return self.caches.workload(unit.metadata, made)

@@ -76,17 +76,15 @@ class StockPoolReconciler:
 
     async def _service(self, seen: Observed) -> Service | None:
         pool, wanted = seen.pool, service(seen.pool)
-        key = Key(pool.metadata.namespace, child_name(pool))
-        cached = self.caches.services.get(key)
         with reported_as(SERVICE_SYNC_FAILED):
-            if wanted is None:
-                await self.children.remove(pool, SERVICES, cached)
-                return None
-            return await self.children.ensure(pool, SERVICES, wanted, cached)
+            if wanted is not None:
+                return await self.children.ensure(pool, SERVICES, wanted, self.caches.services)
+            key = Key(pool.metadata.namespace, child_name(pool))
+            await self.children.remove(pool, SERVICES, key, self.caches.services)
+            return None
 
     async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
         pool = seen.pool
-        cached = self.caches.deployments.get(Key(pool.metadata.namespace, child_name(pool)))
         kept = keep(
             seen.workload.deployment if seen.workload else None,
             generation=pool.metadata.generation,
@@ -94,5 +92,5 @@ class StockPoolReconciler:
             build=lambda: pod_template(pool, envelope, self.settings),
         )
         with reported_as(DEPLOYMENT_SYNC_FAILED):
-            made = await self.children.ensure(pool, DEPLOYMENTS, deployment(pool, kept), cached)
+            made = await self.children.ensure(pool, DEPLOYMENTS, deployment(pool, kept), self.caches.deployments)
         return self.caches.workload(pool.metadata, made)

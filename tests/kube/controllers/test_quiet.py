@@ -1,0 +1,73 @@
+"""At rest nothing is written: not by resyncs, not by a restart; and what drifts meanwhile is still repaired."""
+
+from __future__ import annotations
+
+from equipment.builders import a_stock_pool
+from kube.controllers.test_gpuunit import demo_unit, stock_unit
+from kube.controllers.world import World
+
+UNITS = 6
+RESYNCS = 20
+
+
+async def all_ready(world: World) -> None:
+    for number in range(UNITS):
+        await world.becomes("GPUUnit", f"demo-{number}", "UnitReady")
+        await world.becomes("GPUUnit", f"stock-{number}", "UnitReady", namespace=world.stock_namespace)
+    await world.becomes("StockPool", "pool", "DeploymentReady", "2 of 2")
+    await world.becomes("StockPool", "bad", "InvalidSpec")
+
+
+async def create_all(world: World) -> None:
+    for number in range(UNITS):
+        await world.create(demo_unit(world, f"demo-{number}"))
+        await world.create(stock_unit(world, f"stock-{number}"))
+    template = {"ports": [{"name": "http", "port": 80}], "readinessProbe": {"httpGet": {"port": "http"}}}
+    await world.create(a_stock_pool("pool", world.namespace).replicas(2).spec(template=template))
+    await world.create(a_stock_pool("bad", world.namespace).spec(memory="not-a-quantity"))
+
+
+async def test_resyncs_and_a_restart_write_nothing_and_drift_in_between_is_repaired(world: World) -> None:
+    async with world.reconciling():
+        await create_all(world)
+        await all_ready(world)
+        await world.settled()
+        synced = (await world.read("StockPool", "pool"))["status"]["lastSyncTime"]
+        mark, before = world.proxy.mark(), world.reconciles()
+        for _ in range(RESYNCS):
+            await world.resync()
+        assert world.reconciles() >= before + RESYNCS * (2 * UNITS + 2)
+        assert world.written(since=mark) == []
+
+        await world.change("Deployment", "demo-3", {"spec": {"replicas": 0}})
+
+        async def repaired() -> bool:
+            return bool((await world.read("Deployment", "demo-3"))["spec"]["replicas"] == 1)
+
+        await world.until(repaired, "the Deployment is as it was")
+        await all_ready(world)
+        await world.settled()
+    mark = world.proxy.mark()
+    async with world.reconciling():
+        await world.resync()
+        await world.resync()
+        assert world.written(since=mark) == []
+    assert (await world.read("StockPool", "pool"))["status"]["lastSyncTime"] == synced
+
+
+async def test_a_unit_is_ready_after_one_write_a_child_and_one_of_its_status(world: World) -> None:
+    async with world.reconciling():
+        await world.create(demo_unit(world))
+        await world.becomes("GPUUnit", "demo", "UnitReady")
+        await world.settled()
+        written = [
+            each.call.qualified_resource for each in world.proxy.writes() if each.call.namespace == world.namespace
+        ]
+    assert sorted(written)[:3] == [
+        "deployments.apps",
+        "gpuunits.runtime.lokiwager.io",
+        "networkpolicies.networking.k8s.io",
+    ]
+    assert written.count("services") == 1
+    # A pod that takes longer than the writer's patience costs one status in between, and no more.
+    assert len(written) <= 5
