@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from gpu_runtime.cli.settings import EXIT_CONFIG, Misconfigured, config_option, kubeconfig_option, settings_in_force
-from gpu_runtime.config import PROCESSES
-from gpu_runtime.kube.errors import ConfigError
+from gpu_runtime.config import PROCESSES, ConfigError
+from gpu_runtime.kube.errors import ConfigError as ClusterConfigError
 
 
 @click.command("controller-manager")
@@ -48,6 +48,6 @@ def run_process(name: str, path: Path | None, kubeconfig: Path | None) -> int:
     module = import_module(f"gpu_runtime.cmd.{name.replace('-', '_')}")
     try:
         code: int = module.run(settings, kubeconfig)
-    except ConfigError as error:
+    except (ConfigError, ClusterConfigError) as error:
         raise Misconfigured(str(error)) from error
     return code

@@ -1,0 +1,98 @@
+"""Settings of the controller-manager."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gpu_runtime.api.v1alpha1.fields import ImageReference
+from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE, SYSTEM_NAMESPACE
+from gpu_runtime.api.v1alpha1.priorities import ACTIVE_PRIORITY_CLASS, STOCK_PRIORITY_CLASS
+from gpu_runtime.config.shared import Health, Log
+
+
+def _cidr(text: str) -> object:
+    return ipaddress.ip_network(text)
+
+
+Cidr = Annotated[str, Meta(extra={"check": _cidr})]
+
+
+class LeaderElection(Struct, frozen=True, kw_only=True):
+    """Whether replicas elect one that works; a Lease in the install namespace decides."""
+
+    enabled: bool = True
+
+
+class TolerationSettings(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """As in a pod."""
+
+    key: str = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
+    tolerationSeconds: int | None = None
+
+
+class SpecSettings(Struct, frozen=True, kw_only=True):
+    """What pods of one flavour get beyond what their objects say."""
+
+    nodeSelector: dict[str, str] = {}
+    tolerations: list[TolerationSettings] = []
+    runtimeClassName: str | None = None
+    imagePullSecrets: Annotated[list[str], Meta(description="Names of Secrets in the pod's own namespace.")] = []
+    priorityClassName: Annotated[str | None, Meta(description="In place of the class of active units.")] = None
+    stockPriorityClassName: Annotated[str | None, Meta(description="In place of the class of stock.")] = None
+
+
+class UnitSettings(Struct, frozen=True, kw_only=True):
+    """Active units."""
+
+    terminationGracePeriodSeconds: Annotated[int, Meta(ge=1, le=3600)] = 10
+    priorityClassName: str = ACTIVE_PRIORITY_CLASS
+    accessURL: Annotated[
+        str, Meta(description="status.accessURL; {scheme}, {name}, {namespace} and {port} are filled in.")
+    ] = "{scheme}://{name}.{namespace}.svc.cluster.local:{port}"
+
+
+class StockSettings(Struct, frozen=True, kw_only=True):
+    """Stock units and pools: what holds resources until somebody wants them."""
+
+    namespaces: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="A GPUUnit in one of these is a reservation.")
+    ] = (STOCK_NAMESPACE,)
+    image: ImageReference = "busybox:1.36"
+    terminationGracePeriodSeconds: Annotated[int, Meta(ge=1, le=3600)] = 1
+    priorityClassName: str = STOCK_PRIORITY_CLASS
+
+
+class NetworkSettings(Struct, frozen=True, kw_only=True):
+    """What active units may reach: DNS, and everything outside of the blocked ranges."""
+
+    blockedEgressCIDRs: tuple[Cidr, ...] = (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    )
+    dnsNamespace: str = "kube-system"
+    dnsCIDRs: Annotated[tuple[Cidr, ...], Meta(description="Further DNS servers, such as a node-local cache.")] = (
+        "169.254.20.10/32",
+    )
+
+
+class ControllerManagerSettings(Struct, frozen=True, kw_only=True):
+    """The controller-manager: reconciles StockPools and GPUUnits."""
+
+    installNamespace: str = SYSTEM_NAMESPACE
+    log: Log = Log()
+    health: Health = Health()
+    leaderElection: LeaderElection = LeaderElection()
+    workers: Annotated[int, Meta(ge=1, le=256, description="Objects of one kind that are reconciled at a time.")] = 8
+    units: UnitSettings = UnitSettings()
+    stock: StockSettings = StockSettings()
+    network: NetworkSettings = NetworkSettings()
+    specs: Annotated[dict[str, SpecSettings], Meta(description="By spec name, such as g1.1.")] = {}

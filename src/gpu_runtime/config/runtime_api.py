@@ -1,0 +1,57 @@
+"""Settings of the runtime-api."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
+from gpu_runtime.config.shared import Health, Log
+
+
+class ApiLimits(Struct, frozen=True, kw_only=True):
+    """How much one request, and all requests together, may ask of the API."""
+
+    bodyBytes: Annotated[int, Meta(ge=1024, le=1024**3)] = 1024 * 1024
+    requestsInFlight: Annotated[int, Meta(ge=1, le=100_000)] = 256
+    streams: Annotated[int, Meta(ge=1, le=100_000, description="Watches and followed logs at a time.")] = 500
+    stockUnits: Annotated[int, Meta(ge=1, le=10_000, description="Stock units that one request may seed.")] = 1000
+
+
+class OperationSettings(Struct, frozen=True, kw_only=True):
+    """The records of client operations."""
+
+    retentionSeconds: Annotated[int, Meta(ge=60, description="Kept so long after what they made is gone.")] = 24 * 3600
+    abandonedAfterSeconds: Annotated[int, Meta(ge=1, description="Unchanged so long, they are taken up or undone.")] = (
+        30
+    )
+    replayWaitSeconds: Annotated[int, Meta(ge=0, le=60, description="A replay waits so long for the first.")] = 2
+
+
+class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
+    """The runtime-api: the REST API and the work that belongs to it."""
+
+    installNamespace: str = SYSTEM_NAMESPACE
+    log: Log = Log()
+    health: Health = Health(port=8082)
+    httpAddr: Annotated[str, Meta(pattern=r":[0-9]+$", description="HOST:PORT; an empty host is every address.")] = (
+        "127.0.0.1:8080"
+    )
+    auth: Annotated[
+        Literal["token", "none"],
+        Meta(description="Bound elsewhere than to loopback, the API needs tokenFile, or `none` in so many words."),
+    ] = "token"
+    tokenFile: Annotated[str | None, Meta(description="File of bearer tokens, one line each: NAME TOKEN.")] = None
+    allowedHosts: Annotated[list[str], Meta(description="Further names that clients may call the API by.")] = []
+    allowedNamespaces: Annotated[
+        list[str], Meta(description="Where users may have pools and units; patterns such as team-* are understood.")
+    ] = msgspec.field(default_factory=lambda: ["default", INSTANCE_NAMESPACE])
+    stockNamespace: str = STOCK_NAMESPACE
+    instanceNamespace: Annotated[str, Meta(description="Where units are made when the request names no namespace.")] = (
+        INSTANCE_NAMESPACE
+    )
+    limits: ApiLimits = ApiLimits()
+    operations: OperationSettings = OperationSettings()
+    drainSeconds: Annotated[int, Meta(ge=0, le=600, description="Requests get so long to end after SIGTERM.")] = 20
