@@ -20,7 +20,8 @@ from gpu_runtime.service.services import Services
 BASE = "/api/v1"
 BODY_LIMIT = 1024 * 1024
 MOST_IN_FLIGHT = 256
-REQUEST_ID = "X-Request-ID"
+REQUEST_ID_HEADER = "X-Request-ID"
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 OPEN_TO_ALL = "open_to_all"
 """Attribute of a handler that answers without a token."""
 MUTATING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -61,7 +62,7 @@ def _envelope(guard: Guard, most_in_flight: int) -> Middleware:
     @web.middleware
     async def envelope(request: web.Request, handler: _Handle) -> web.StreamResponse:
         nonlocal in_flight
-        given = request.headers.get(REQUEST_ID, "")
+        given = request.headers.get(REQUEST_ID_HEADER, "")
         request[REQUEST_ID] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         in_flight += 1
         code = ""
@@ -99,7 +100,7 @@ def _record(request: web.Request, response: web.StreamResponse, code: str) -> No
 
 
 async def _common_headers(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.setdefault(REQUEST_ID, request.get(REQUEST_ID, ""))
+    response.headers.setdefault(REQUEST_ID_HEADER, request.get(REQUEST_ID, ""))
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.pop("Server", None)

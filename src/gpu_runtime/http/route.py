@@ -22,10 +22,10 @@ Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 JSON = "application/json"
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
-OWNER = "owner"
-"""Under this key of a request: the name of the token that it came with; absent where none is asked."""
-OPERATION_ID = "operationID"
-"""Under this key of a request: the id that its body brought, for the audit line."""
+OWNER: web.RequestKey[str] = web.RequestKey("owner", str)
+"""The name of the token that a request came with; absent where none is asked."""
+OPERATION_ID: web.RequestKey[str] = web.RequestKey("operation_id", str)
+"""The id that the body of a request brought, for the audit line."""
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -44,7 +44,8 @@ class Call(Generic[B, Q, P]):
 
     @property
     def owner(self) -> str:
-        return str(self.request.get(OWNER, ""))
+        owner: str = self.request.get(OWNER, "")
+        return owner
 
     @property
     def services(self) -> Services:
@@ -122,8 +123,8 @@ class Route(Generic[B, Q, P]):
             raise InvalidRequest(f"the body is no JSON: {error}") from error
         if not isinstance(sent, dict):
             raise InvalidRequest("the body must be a JSON object")
-        if isinstance(sent.get(OPERATION_ID), str):
-            request[OPERATION_ID] = sent[OPERATION_ID][:128]
+        if isinstance(named := sent.get("operationID"), str):
+            request[OPERATION_ID] = named[:128]
         return sent
 
 

@@ -28,8 +28,12 @@ class Reader(Generic[T]):
         self._deleted: dict[Key, str] = {}
 
     async def get(self, key: Key) -> T | None:
+        return self.cached(key) or await self.live(key)
+
+    def cached(self, key: Key) -> T | None:
+        """The object as the cache has it, unless this process knows better."""
         cached = self.store.get(key)
-        return cached if cached is not None and self._current(key, cached) else await self.live(key)
+        return cached if cached is not None and self._current(key, cached) else None
 
     async def live(self, key: Key) -> T | None:
         try:

@@ -168,7 +168,7 @@ class Units:
     def _known(self, record: Operation) -> GPUUnit | None:
         """The unit of a finished hand-over as the cache has it, live: a replay then costs one read."""
         made = record.status.objects[0]
-        unit = self._units.store.get(Key(made.namespace, made.name))
+        unit = self._units.cached(Key(made.namespace, made.name))
         if unit is None or unit.metadata.uid != made.uid or notes.SOURCE_STOCK_UID not in unit.metadata.annotations:
             return None
         return unit

@@ -1,0 +1,40 @@
+"""The API on a real API server: namespaces of its own for each test, fake nodes, no controllers unless asked for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from equipment.fixtures import fault_proxy
+from equipment.servers import ApiServer
+from gpu_runtime.kube import Client, load_config
+from kube.http.api import Api, Places, places
+
+__all__ = ["fault_proxy"]
+
+DEFINITIONS = Path(__file__).resolve().parents[3] / "config" / "crd"
+
+
+@pytest.fixture(scope="session")
+def installed(api_server: ApiServer) -> ApiServer:
+    """The server with our kinds."""
+    api_server.kubectl("apply", "-k", str(DEFINITIONS))
+    api_server.kubectl("wait", "-f", str(DEFINITIONS / "bases"), "--for=condition=Established", "--timeout=60s")
+    return api_server
+
+
+@pytest.fixture
+async def world(installed: ApiServer, fake_nodes: list[str]) -> AsyncIterator[Places]:
+    """Where the test's objects live."""
+    async with Client(load_config(installed.kubeconfig), user_agent="a person") as client:
+        with places(installed, client, "http") as made:
+            yield made
+
+
+@pytest.fixture
+async def api(world: Places) -> AsyncIterator[Api]:
+    """One running API."""
+    async with world.api() as running:
+        yield running
