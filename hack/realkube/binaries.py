@@ -21,7 +21,8 @@ from realkube.progress import Say, reminders, timed
 
 KUBERNETES = "v1.35.4"
 GO_MODULES = Path(__file__).parent / "gomod"
-ATTEMPTS = 4  # module proxies answer 429 and 5xx now and then; finished downloads are kept between attempts
+ATTEMPTS = 4
+RETRY_PAUSE = 5.0  # module proxies answer 429 and 5xx now and then; finished downloads are kept between attempts
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,6 @@ def go(module: str, *args: str) -> str:
         if "requires go >=" in done.stderr or "invalid go version" in done.stderr:
             break
         if attempt < ATTEMPTS:
-            time.sleep(5.0 * attempt)
+            time.sleep(RETRY_PAUSE * attempt)
     last_lines = "; ".join(done.stderr.strip().splitlines()[-3:])
     raise RealKubeError(f"go {args[0]} failed in {GO_MODULES / module}: {last_lines}")
