@@ -1,0 +1,47 @@
+"""What a supervisor has to tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The process can do its work, `seconds` after it was started."""
+
+    name: str
+    seconds: float
+    address: str
+    adopted: bool = False
+    restarts: int = 0
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process ended unasked, and is started again."""
+
+    name: str
+    how: str
+    again_in: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The process was stopped; `killed` when it did not end by itself in time."""
+
+    name: str
+    killed: bool = False
+    leftover: bool = False
+
+
+Event = Ready | Died | Ended
+
+
+class StartFailed(Exception):
+    """A process never became ready; `said` holds the last lines of its log."""
+
+    def __init__(self, name: str, why: str, said: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+        self.why = why
+        self.said = said

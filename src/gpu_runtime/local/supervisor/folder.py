@@ -1,0 +1,78 @@
+"""Where a supervisor keeps its files, and what it writes down about each process for those who come after it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from gpu_runtime.local.supervisor.identity import Identity
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One process as it was last started."""
+
+    name: str
+    identity: Identity
+    digest: str
+    since: datetime
+    restarts: int = 0
+    address: str = ""
+    health: str = ""
+    """URL of its readiness, where it has one."""
+    stop_seconds: float = 30.0
+    order: int = 0
+    """Those with a higher one are stopped first."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The data directory of one supervisor."""
+
+    root: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "run" / "lock"
+
+    def log(self, name: str) -> Path:
+        return self.root / "logs" / f"{name}.log"
+
+    def config(self, name: str) -> Path:
+        return self.root / "config" / f"{name}.yaml"
+
+    def make(self) -> None:
+        """Nobody else may read it: logs and settings may tell what is not theirs."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for inner in ("run", "logs", "config"):
+            (self.root / inner).mkdir(mode=0o700, exist_ok=True)
+
+    def write(self, record: Record) -> None:
+        write_whole(self._record(record.name), msgspec.json.encode(record))
+
+    def forget(self, name: str) -> None:
+        self._record(name).unlink(missing_ok=True)
+
+    def records(self) -> list[Record]:
+        """What was written down, in the order of starting; a file that cannot be read says nothing."""
+        found = []
+        for path in (self.root / "run").glob("*.json"):
+            try:
+                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+            except (OSError, msgspec.DecodeError):
+                continue
+        return sorted(found, key=lambda record: (record.order, record.name))
+
+    def _record(self, name: str) -> Path:
+        return self.root / "run" / f"{name}.json"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file that only its owner may read, complete or as it was before."""
+    new = path.with_name(f".{path.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    new.replace(path)

@@ -1,0 +1,97 @@
+"""A running process, started by us or left behind by another supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from gpu_runtime.local.supervisor.identity import Identity
+
+KILL_SECONDS = 10.0
+
+
+class Process:
+    """Knows when the process ends, whoever's child it is, and never signals another that got its id."""
+
+    def __init__(self, identity: Identity, handle: int, child: subprocess.Popen[bytes] | None = None) -> None:
+        self.identity = identity
+        self.ended = asyncio.Event()
+        self.how = "ended"
+        self._child = child
+        self._handle: int | None = handle
+        asyncio.get_running_loop().add_reader(handle, self._note_end)
+
+    @classmethod
+    def start(cls, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
+        """Starts a child with a session of its own: a Ctrl-C on the terminal is for the supervisor alone."""
+        with log.open("ab") as out:
+            child = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+        handle = os.pidfd_open(child.pid)  # cannot fail: until we wait for it, the child's id is taken
+        identity = Identity.of(child.pid) or Identity(child.pid, "", "")
+        return cls(identity, handle, child)
+
+    @classmethod
+    def adopt(cls, identity: Identity) -> Process | None:
+        """The process of an earlier supervisor, if it still runs."""
+        handle = identity.open()
+        return cls(identity, handle) if handle is not None else None
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._handle is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, number)
+
+    async def stop(self, seconds: float) -> bool:
+        """Asks it to end and waits; False when it had to be killed."""
+        self.signal(signal.SIGTERM)
+        if await self._ends_within(seconds):
+            return True
+        self.kill()
+        await self._ends_within(KILL_SECONDS)
+        return False
+
+    def kill(self) -> None:
+        """Ends it without its farewell."""
+        self.signal(signal.SIGKILL)
+
+    def release(self) -> None:
+        """Stops watching; the process itself is left alone."""
+        if self._handle is not None:
+            asyncio.get_running_loop().remove_reader(self._handle)
+            os.close(self._handle)
+            self._handle = None
+
+    async def _ends_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _note_end(self) -> None:
+        self.how = "ended" if self._child is None else ending(self._child.wait())
+        self.release()
+        self.ended.set()
+
+
+def ending(code: int) -> str:
+    """An exit status in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

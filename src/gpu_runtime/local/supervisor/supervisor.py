@@ -1,0 +1,111 @@
+"""All programs of one data directory, from the first start to the last stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from gpu_runtime.local.supervisor.events import Ended, Event
+from gpu_runtime.local.supervisor.folder import Folder, Record
+from gpu_runtime.local.supervisor.probe import Prober
+from gpu_runtime.local.supervisor.process import Process
+from gpu_runtime.local.supervisor.program import Program, levels
+from gpu_runtime.local.supervisor.watcher import Patience, Watcher
+
+
+class Supervisor:
+    """Starts programs in the order of their needs, keeps them running, and stops them in reverse."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        programs: Sequence[Program],
+        tell: Callable[[Event], None],
+        patience: Patience | None = None,
+    ) -> None:
+        self._folder = folder
+        self._levels = levels(programs)
+        self._tell = tell
+        self._patience = patience or Patience()
+        self._watchers: dict[str, Watcher] = {}
+
+    async def run(self, stop: asyncio.Event, *, all_ready: Callable[[], None] = lambda: None) -> None:
+        """Runs until `stop`; StartFailed when a program cannot be started. Either way nothing is left running."""
+        async with Prober() as prober:
+            self._watchers = {
+                program.name: Watcher(program, order, self._folder, prober, self._tell, self._patience)
+                for order, level in enumerate(self._levels)
+                for program in level
+            }
+            try:
+                await _until(stop, self._work(all_ready))
+            finally:
+                # Cancelling this would leave processes behind.
+                await asyncio.shield(self._stop())
+
+    def hurry(self) -> None:
+        """Kills what is still running; for a person who asks a second time."""
+        for watcher in self._watchers.values():
+            watcher.kill()
+
+    async def _work(self, all_ready: Callable[[], None]) -> None:
+        programs = [program for level in self._levels for program in level]
+        leftovers = await end_leftovers(self._folder, self._tell, keep=programs)
+        started = {program.name: asyncio.Event() for program in programs}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name, watcher in self._watchers.items():
+                    group.create_task(self._start(watcher, leftovers.get(name), started))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # one failure has cancelled all other starts
+        all_ready()
+        async with asyncio.TaskGroup() as group:
+            for watcher in self._watchers.values():
+                group.create_task(watcher.keep())
+
+    async def _start(self, watcher: Watcher, leftover: Record | None, started: dict[str, asyncio.Event]) -> None:
+        for name in watcher.program.after:
+            await started[name].wait()
+        await watcher.start(leftover)
+        if watcher.program.prepare is not None:
+            await watcher.program.prepare()
+        started[watcher.program.name].set()
+
+    async def _stop(self) -> None:
+        for level in reversed(self._levels):
+            await asyncio.gather(*(self._watchers[program.name].stop() for program in level))
+        await end_leftovers(self._folder, self._tell)  # those that it did not come to adopt
+
+
+async def end_leftovers(
+    folder: Folder, tell: Callable[[Event], None], keep: Sequence[Program] = ()
+) -> dict[str, Record]:
+    """Ends what an earlier supervisor left running, the last started first; gives back those that can be adopted."""
+    wanted = {program.name: program.digest() for program in keep}
+    adoptable: dict[str, Record] = {}
+    for record in reversed(folder.records()):
+        process = Process.adopt(record.identity)
+        if process is None:
+            folder.forget(record.name)
+        elif wanted.get(record.name) == record.digest:
+            process.release()
+            adoptable[record.name] = record
+        else:
+            clean = await process.stop(record.stop_seconds)
+            folder.forget(record.name)
+            tell(Ended(record.name, killed=not clean, leftover=True))
+    return adoptable
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Awaits `work`, or cancels it when `stop` is set."""
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)

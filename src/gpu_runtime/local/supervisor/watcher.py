@@ -1,0 +1,204 @@
+"""Keeps one program running."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpu_runtime.kube.backoff import Exponential
+from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
+from gpu_runtime.local.supervisor.folder import Folder, Record
+from gpu_runtime.local.supervisor.probe import Prober
+from gpu_runtime.local.supervisor.process import Process
+from gpu_runtime.local.supervisor.program import Program
+
+POLL_SECONDS = 0.03
+LARGEST_LOG = 32 * 1024 * 1024
+TAIL_LINES = 8
+TAIL_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long things may take, and when to give up."""
+
+    ready_seconds: float = 60.0
+    """A first start that takes longer has failed."""
+    first_attempts: int = 3
+    """A process that ends so many times before it was ever ready cannot be started."""
+    settled_seconds: float = 10.0
+    """A process that was ready for so long did not die of its start: back-off begins anew."""
+    backoff: Exponential = field(default_factory=lambda: Exponential(0.2, 15.0))
+
+
+class Watcher:
+    """Starts the program, or adopts what an earlier supervisor left, and starts it again whenever it ends."""
+
+    def __init__(
+        self,
+        program: Program,
+        order: int,
+        folder: Folder,
+        prober: Prober,
+        tell: Callable[[Event], None],
+        patience: Patience,
+    ) -> None:
+        self.program = program
+        self._order = order
+        self._folder = folder
+        self._prober = prober
+        self._tell = tell
+        self._patience = patience
+        self._process: Process | None = None
+        self._stopping = asyncio.Event()
+        self._restarts = 0
+        self._failures = 0
+        self._log_began = 0
+
+    async def start(self, leftover: Record | None) -> None:
+        """Returns when the process is ready for the first time; StartFailed when it will not be."""
+        adopted = self._adopt(leftover)
+        for attempt in range(1, self._patience.first_attempts + 1):
+            if self._process is None or self._process.ended.is_set():
+                self._launch()
+            began = time.monotonic()
+            problem = await self._until_ready(began + self._patience.ready_seconds)
+            if problem is None:
+                self._tell(Ready(self.program.name, time.monotonic() - began, self.program.address, adopted))
+                return
+            process = self._running()
+            if self._stopping.is_set():
+                return
+            if not process.ended.is_set():
+                raise self._failure(f"not ready after {self._patience.ready_seconds:g} s: {problem}")
+            if attempt < self._patience.first_attempts:
+                await self._pause(process.how)
+        raise self._failure(self._running().how)
+
+    async def keep(self) -> None:
+        """Runs until stopped: whenever the process ends, it is started again."""
+        while not self._stopping.is_set():
+            ready_since = time.monotonic()
+            await self._running().ended.wait()
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - ready_since >= self._patience.settled_seconds:
+                self._failures = 0
+            await self._again()
+
+    async def stop(self) -> None:
+        """Ends the process and starts no other."""
+        self._stopping.set()
+        if self._process is None:
+            return
+        clean = await self._process.stop(self.program.stop_seconds)
+        self._folder.forget(self.program.name)
+        self._tell(Ended(self.program.name, killed=not clean))
+
+    def kill(self) -> None:
+        """Ends the process without its farewell; for who stops and can wait no longer."""
+        if self._process is not None:
+            self._process.kill()
+
+    async def _again(self) -> None:
+        """Starts the ended process until it is ready once more."""
+        while not self._stopping.is_set():
+            await self._pause(self._running().how)
+            if self._stopping.is_set():
+                return
+            self._restarts += 1
+            self._launch()
+            began = time.monotonic()
+            if await self._until_ready(None) is None:
+                self._tell(
+                    Ready(
+                        self.program.name,
+                        time.monotonic() - began,
+                        self.program.address,
+                        restarts=self._restarts,
+                    )
+                )
+                return
+
+    async def _pause(self, how: str) -> None:
+        seconds = self._patience.backoff.after(self._failures)
+        self._failures += 1
+        self._tell(Died(self.program.name, how, seconds))
+        await asyncio.sleep(seconds)
+
+    def _adopt(self, leftover: Record | None) -> bool:
+        if leftover is None:
+            return False
+        self._process = Process.adopt(leftover.identity)
+        self._restarts = leftover.restarts
+        return self._process is not None
+
+    def _launch(self) -> None:
+        log = self._folder.log(self.program.name)
+        self._log_began = rotate(log)
+        self._process = Process.start(self.program.command, self.program.environment, log)
+        self._folder.write(
+            Record(
+                name=self.program.name,
+                identity=self._process.identity,
+                digest=self.program.digest(),
+                since=datetime.now(UTC),
+                restarts=self._restarts,
+                address=self.program.address,
+                health=self.program.health,
+                stop_seconds=self.program.stop_seconds,
+                order=self._order,
+            )
+        )
+
+    async def _until_ready(self, deadline: float | None) -> str | None:
+        """None when it is ready; what is missing when it ended or the time is up."""
+        process = self._running()
+        while not process.ended.is_set():
+            problem = await self._prober.problem(self.program.health)
+            # Whoever answers on the port of a process that has ended is somebody else.
+            if problem is None and not process.ended.is_set():
+                return None
+            if deadline is not None and time.monotonic() > deadline:
+                return problem
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await process.ended.wait()
+            except TimeoutError:
+                continue
+        return process.how
+
+    def _running(self) -> Process:
+        assert self._process is not None, "started before it is watched"
+        return self._process
+
+    def _failure(self, why: str) -> StartFailed:
+        return StartFailed(self.program.name, why, tail(self._folder.log(self.program.name), self._log_began))
+
+
+def rotate(log: Path) -> int:
+    """Puts a log that has grown large aside; the size from which on new lines stand."""
+    try:
+        size = log.stat().st_size
+    except FileNotFoundError:
+        return 0
+    if size <= LARGEST_LOG:
+        return size
+    log.replace(log.with_name(f"{log.name}.1"))
+    return 0
+
+
+def tail(log: Path, began: int) -> tuple[str, ...]:
+    """The last lines since `began`."""
+    try:
+        with log.open("rb") as file:
+            end = file.seek(0, 2)
+            file.seek(max(began, end - TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ()
+    return tuple(lines[-TAIL_LINES:])

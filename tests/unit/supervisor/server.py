@@ -1,0 +1,39 @@
+"""A process to supervise: answers its port, and writes down when it was started and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import FrameType
+
+port, diary, name, *options = sys.argv[1:]
+
+
+def note(what: str) -> None:
+    with Path(diary).open("a") as file:
+        file.write(f"{what} {name} {os.getpid()}\n")
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(503 if "never-ready" in options else 200)
+        self.end_headers()
+        self.wfile.write(b'{"ready": false, "problems": {"disk": "is full"}}')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def end(number: int, _: FrameType | None) -> None:
+    note("stopped")
+    sys.exit(0)
+
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in options else end)
+note("started")
+if "broken" in options:
+    sys.exit("the settings are wrong")
+HTTPServer(("127.0.0.1", int(port)), Answer).serve_forever()

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from equipment.waiting import eventually
+from gpu_runtime.local.supervisor.events import Died, Ended, Ready, StartFailed
+from unit.supervisor.stage import Stage
+
+
+async def test_a_program_starts_when_those_before_it_are_ready_and_is_stopped_before_them(stage: Stage) -> None:
+    programs = [stage.program("api", after=("cluster",)), stage.program("cluster")]
+    async with stage.running(*programs):
+        assert stage.diary("started") == ["cluster", "api"]
+        assert [event.name for event in stage.told if isinstance(event, Ready)] == ["cluster", "api"]
+    assert stage.diary("stopped") == ["api", "cluster"]
+
+
+async def test_nothing_is_left_when_it_ends(stage: Stage) -> None:
+    async with stage.running(stage.program("cluster"), stage.program("api", after=("cluster",))):
+        records = stage.folder.records()
+        assert all(record.identity.running() for record in records)
+    assert not any(record.identity.running() for record in records)
+    assert stage.folder.records() == []
+
+
+async def test_what_has_to_be_prepared_is_done_before_the_next_program_starts(stage: Stage) -> None:
+    seen: list[list[str]] = []
+
+    async def prepare() -> None:
+        seen.append(stage.diary("started"))
+
+    async with stage.running(
+        replace(stage.program("cluster"), prepare=prepare), stage.program("api", after=("cluster",))
+    ):
+        assert seen == [["cluster"]]
+
+
+async def test_a_killed_program_is_started_again_and_said_so(stage: Stage) -> None:
+    async with stage.running(stage.program("api")):
+        for restarts in (1, 2, 3):
+            killed = stage.kill("api")
+            await ready_again(stage, restarts)
+            assert stage.record("api").identity != killed.identity
+            assert stage.record("api").restarts == restarts
+    died = [event for event in stage.told if isinstance(event, Died)]
+    assert [(event.name, event.how) for event in died] == [("api", "killed by SIGKILL")] * 3
+    assert [event.again_in for event in died] == [0.01, 0.02, 0.04]
+
+
+async def test_a_program_that_cannot_start_ends_all_and_shows_its_last_words(stage: Stage) -> None:
+    programs = [stage.program("cluster"), stage.program("api", "broken", after=("cluster",))]
+    with pytest.raises(StartFailed, match="api: exit code 1") as failed:
+        await stage.supervisor(*programs).run(asyncio.Event())
+    assert failed.value.said == ("the settings are wrong",)
+    assert stage.diary("started") == ["cluster", "api", "api"]
+    assert stage.diary("stopped") == ["cluster"]
+
+
+async def test_a_program_that_never_becomes_ready_says_what_it_lacks(stage: Stage) -> None:
+    supervisor = stage.supervisor(stage.program("api", "never-ready"))
+    supervisor._patience = replace(supervisor._patience, ready_seconds=0.5)
+    with pytest.raises(StartFailed, match=r"api: not ready after 0\.5 s: disk: is full"):
+        await supervisor.run(asyncio.Event())
+    assert stage.folder.records() == []
+
+
+async def test_a_program_that_does_not_end_in_time_is_killed_and_said_so(stage: Stage) -> None:
+    async with stage.running(stage.program("api", "stubborn")):
+        record = stage.record("api")
+    assert not record.identity.running()
+    assert Ended("api", killed=True) in stage.told
+
+
+async def test_a_stop_during_the_start_leaves_nothing(stage: Stage) -> None:
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stage.supervisor(stage.program("api", "never-ready")).run(stop))
+        await eventually(lambda: stage.diary("started"))
+        record = stage.record("api")
+        stop.set()
+    assert not record.identity.running()
+
+
+async def test_programs_that_wait_for_each_other_are_refused(stage: Stage) -> None:
+    with pytest.raises(ValueError, match="each of these waits for another: a, b"):
+        stage.supervisor(stage.program("a", after=("b",)), stage.program("b", after=("a",)))
+
+
+async def ready_again(stage: Stage, restarts: int) -> None:
+    await eventually(lambda: any(isinstance(each, Ready) and each.restarts == restarts for each in stage.told))
