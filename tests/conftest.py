@@ -26,7 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The API server under the tests, with admin credentials."""
-    with servers.start(request.config.getoption("--server"), tmp_path_factory.mktemp("server")) as server:
+    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+    assert terminal is not None
+    kind, folder = request.config.getoption("--server"), tmp_path_factory.mktemp("server")
+    with servers.start(kind, folder, terminal.write_line) as server:
         yield server
 
 

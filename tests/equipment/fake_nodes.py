@@ -13,8 +13,8 @@ CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "200", "nvidia.com/gpu": "16
 
 def add_fake_nodes(server: ApiServer, count: int) -> list[str]:
     """Make the nodes and return their names once all are Ready; those that are there already are used as they are."""
-    if server.control_plane is not None:
-        server.control_plane.start_kwok()
+    if server.plane is not None:
+        server.plane.start_kwok()
     names = [f"fake-{index}" for index in range(count)]
     for name in names:
         made = server.request("POST", "/api/v1/nodes", fake_node(name))

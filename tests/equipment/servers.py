@@ -17,10 +17,11 @@ from typing import Literal
 import pytest
 import yaml
 
-from realkube import binaries
+from realkube import binaries, control_plane
 from realkube.api import Access
 from realkube.control_plane import ControlPlane
 from realkube.process import wait_until
+from realkube.progress import Say
 
 RUNNING_SERVER = "GPU_RUNTIME_TEST_KUBECONFIG"
 LONGEST_HINT = 40  # of the 63 characters of a namespace's name
@@ -35,7 +36,7 @@ class ApiServer(Access):
     kubeconfig: Path
     version: str
     kind: Kind = "real"
-    control_plane: ControlPlane | None = None  # absent where the server is not ours to start and stop
+    plane: ControlPlane | None = None  # absent where the server is not ours to start and stop
 
     def kubectl(
         self,
@@ -75,17 +76,18 @@ class ApiServer(Access):
         return replace(server, kubeconfig=path)
 
 
-def start(kind: Kind, folder: Path) -> AbstractContextManager[ApiServer]:
-    """A server of the kind for one test session."""
+def start(kind: Kind, folder: Path, say: Say) -> AbstractContextManager[ApiServer]:
+    """A server of the kind for one test session; a long build before it shows its progress."""
     if kind == "embedded":
         return start_embedded(folder)
     running = os.environ.get(RUNNING_SERVER)
-    return use_running(Path(running), folder) if running else start_real(folder)
+    return use_running(Path(running), folder) if running else start_real(folder, say)
 
 
 @contextmanager
-def start_real(folder: Path) -> Iterator[ApiServer]:
+def start_real(folder: Path, say: Say) -> Iterator[ApiServer]:
     """A control plane of our own."""
+    binaries.ensure(*control_plane.PROGRAMS, say=say)
     with ControlPlane(folder / "control-plane") as plane:
         admin = plane.admin
         yield ApiServer(admin.url, admin.ca_file, admin.token, plane.kubeconfig, plane.version, "real", plane)
