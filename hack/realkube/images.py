@@ -144,7 +144,7 @@ def wheel() -> bytes:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
         done = subprocess.run(build, cwd=CHECKOUT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise RealKubeError(f"the project's wheel cannot be built: {done.stderr.strip().splitlines()[-1]}")
+            raise RealKubeError(f"the project's wheel cannot be built: {done.stderr.strip()[-300:]}")
         return next(Path(folder).glob("*.whl")).read_bytes()
 
 

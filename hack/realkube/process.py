@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import re
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from realkube.errors import RealKubeError
 
-STOP_GRACE = 10.0
 POLL = 0.02
+SERVER_PORTS = range(20_000, 32_768)
 
 
 class Process:
@@ -48,18 +49,8 @@ class Process:
         last = (errors or lines or ["it wrote nothing"])[-1]
         return re.sub(r"^[EFIW]\d{4} \S+ +\d+ \S+\] ", "", last)
 
-    def stop(self) -> None:
-        """End the program: politely, then by force."""
-        if self._child.poll() is None:
-            self._child.send_signal(signal.SIGTERM)
-            try:
-                self._child.wait(STOP_GRACE)
-            except subprocess.TimeoutExpired:
-                self._child.kill()
-        self._child.wait()
-
     def kill(self) -> None:
-        """End the program at once, for those whose data nobody will read again."""
+        """End the program at once: nobody will read its data again, so there is nothing to flush."""
         self._child.kill()
         self._child.wait()
 
@@ -79,15 +70,14 @@ def wait_until(
 
 
 def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
-    """Ports nobody listens on now; all are held at once, so that they differ."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind((address, 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
+    """Different ports that nobody listens on now, from below those that the kernel gives to outgoing connections."""
+    free: list[int] = []
+    while len(free) < count:
+        port = random.choice(SERVER_PORTS)
+        with socket.socket() as attempt, suppress(OSError):
+            attempt.bind((address, port))
+            free += [port] if port not in free else []
+    return free
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
