@@ -8,20 +8,25 @@ from typing import TextIO
 
 import structlog
 
+# Without the values of local variables: a token may be among them.
+_TRACES = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 
 def configure(level: str = "info", stream: TextIO | None = None) -> None:
     """Every structlog logger of the process writes to `stream` (standard error) from `level` on."""
     out = stream or sys.stderr
     people = out.isatty()
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if people else structlog.processors.JSONRenderer()
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if people
+        else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if people else "iso", utc=not people),
-            *([] if people else [structlog.processors.dict_tracebacks]),
+            *([] if people else [_TRACES]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),

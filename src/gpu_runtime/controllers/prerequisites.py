@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import structlog
 
 from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
@@ -24,13 +25,34 @@ async def report_missing(client: Client, settings: ControllerManagerSettings) ->
 
 async def missing(client: Client, settings: ControllerManagerSettings) -> list[str]:
     """One line for each thing that is not there; what could not be asked for is not called missing."""
-    return [what for what, path in _wanted(settings) if not await _exists(client, path)]
+    try:
+        kinds = await _missing_kinds(client)
+        return kinds + [what for what, path in _wanted(settings) if not await _exists(client, path)]
+    except KubeError as error:
+        structlog.get_logger("prerequisites").warning("could not look", problem=str(error))
+        return []
+
+
+class _Served(msgspec.Struct):
+    name: str
+
+
+class _Discovery(msgspec.Struct):
+    resources: list[_Served] = []
+
+
+async def _missing_kinds(client: Client) -> list[str]:
+    path = f"/apis/{GROUP}/{VERSION}"
+    try:
+        body = await client.request("GET", path, subject=f"look for {path}")
+    except NotFound:
+        body = b"{}"
+    served = {each.name for each in msgspec.json.decode(body, type=_Discovery).resources}
+    wanted = (STOCK_POOL, GPU_UNIT, OPERATION)
+    return [f"kind {kind.kind} ({kind.api_version}) is not served" for kind in wanted if kind.plural not in served]
 
 
 def _wanted(settings: ControllerManagerSettings) -> Iterator[tuple[str, str]]:
-    for kind in (STOCK_POOL, GPU_UNIT, OPERATION):
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{settings.installNamespace}/{kind.plural}"
-        yield f"kind {kind.kind} ({kind.api_version}) is not served", path
     for name in sorted({settings.installNamespace, *settings.stock.namespaces}):
         yield f"namespace {name} does not exist", f"/api/v1/namespaces/{name}"
     for name in sorted(_priority_classes(settings)):
@@ -49,6 +71,4 @@ async def _exists(client: Client, path: str) -> bool:
         await client.request("GET", path, subject=f"look for {path}")
     except NotFound:
         return False
-    except KubeError as error:
-        structlog.get_logger("prerequisites").warning("could not look", problem=str(error))
     return True

@@ -44,6 +44,20 @@ def startup_failure(pods: Iterable[PodView], replica_set: ReplicaSetView) -> str
     return None
 
 
+def startup_progress(pod: PodView) -> str:
+    """What a pod without trouble still waits for."""
+    name, node = pod.metadata.name, pod.spec.nodeName
+    if not node:
+        return f"Pod {name} waits for a node"
+    containers = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    starting = next((each.state.waiting for each in containers if each.state.waiting is not None), None)
+    if starting is not None or not containers:
+        return f"Pod {name} on node {node} is starting: {(starting and starting.reason) or 'ContainerCreating'}"
+    crash = next((each.lastState.terminated for each in containers if each.lastState.terminated is not None), None)
+    before = f"; it was restarted after it {_end(crash)}" if crash is not None else ""
+    return f"Pod {name} on node {node} runs and is not ready yet{before}"
+
+
 def _causes(pod: PodView) -> Iterator[tuple[Rank, str]]:
     for container in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         yield from _container_causes(container)

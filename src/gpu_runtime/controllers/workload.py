@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import is_controlled_by
-from gpu_runtime.controllers.startup_failure import startup_failure
+from gpu_runtime.controllers.startup_failure import startup_failure, startup_progress
 
 REVISION = "deployment.kubernetes.io/revision"
 
@@ -37,10 +37,17 @@ class Workload:
     def failure(self) -> str | None:
         """Why the pods of the current template do not come up, if something keeps them from it."""
         current = self._current_replica_set()
-        if not self.observed or current is None:
-            return None  # what there is to see is about the template before
-        pods = [pod for pod in self.pods if is_controlled_by(pod.metadata, current.metadata)]
-        return startup_failure(pods, current)
+        return startup_failure(self._pods_of(current), current) if current is not None else None
+
+    @property
+    def progress(self) -> str:
+        """How far the one pod of the workload is on its way up."""
+        current = self._current_replica_set()
+        pods = [pod for pod in self._pods_of(current) if pod.metadata.deletionTimestamp is None] if current else []
+        if not pods:
+            ending = any(pod.metadata.deletionTimestamp is not None for pod in self.pods)
+            return "the pod before it is ending" if ending else "its pod is being created"
+        return startup_progress(max(pods, key=_age))
 
     @property
     def node(self) -> str:
@@ -49,9 +56,15 @@ class Workload:
         return max(placed, key=_age).spec.nodeName if placed else ""
 
     def _current_replica_set(self) -> ReplicaSetView | None:
+        """That of the template as it is now; while the Deployment's status is behind its spec, there is none to see."""
+        if not self.observed:
+            return None
         revision = self.deployment.metadata.annotations.get(REVISION)
         mine = [each for each in self.replica_sets if is_controlled_by(each.metadata, self.deployment.metadata)]
         return next((each for each in mine if each.metadata.annotations.get(REVISION) == revision), None)
+
+    def _pods_of(self, current: ReplicaSetView) -> list[PodView]:
+        return [pod for pod in self.pods if is_controlled_by(pod.metadata, current.metadata)]
 
 
 def _age(pod: PodView) -> tuple[str, str]:

@@ -47,7 +47,7 @@ def pod_fails(seen: Observed) -> Verdict | None:
 def pod_missing(seen: Observed) -> Verdict | None:
     if seen.workload is not None and seen.workload.complete:
         return None
-    return Verdict("progressing", UNIT_PROGRESSING, "the unit's pod is not ready yet")
+    return Verdict("progressing", UNIT_PROGRESSING, seen.workload.progress if seen.workload else "nothing runs yet")
 
 
 CHECKS: tuple[Check, ...] = (blocked, pod_fails, pod_missing)

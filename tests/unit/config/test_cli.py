@@ -1,0 +1,53 @@
+"""The command line around processes and settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpu_runtime.cli.main import COMMANDS, main
+
+
+def test_every_command_is_listed_and_helps() -> None:
+    listing = CliRunner().invoke(main, ["--help"])
+    assert listing.exit_code == 0
+    for command in COMMANDS:
+        assert command in listing.output
+        assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
+
+
+def test_help_imports_no_process() -> None:
+    helped = "main(['--help'], standalone_mode=False)"
+    code = f"import sys; from gpu_runtime.cli.main import main; {helped}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert not [name for name in loaded if name.startswith(("gpu_runtime.cmd", "gpu_runtime.kube", "aiohttp", "yaml"))]
+
+
+def test_the_retired_manager_says_what_to_run_and_exits_with_2() -> None:
+    done = CliRunner().invoke(main, ["manager", "--leader-elect", "--http-addr=:8080"])
+    assert done.exit_code == 2
+    assert "gpu-runtime controller-manager --config" in done.stderr
+    assert "gpu-runtime runtime-api --config" in done.stderr
+
+
+def test_settings_in_force_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("workers: 5\n")
+    monkeypatch.setenv("GPU_RUNTIME_CONTROLLER_MANAGER_HEALTH_PORT", "9")
+    done = CliRunner().invoke(main, ["config", "show", "controller-manager", "--config", str(path)])
+    assert done.exit_code == 0
+    assert "workers: 5" in done.output
+    assert "port: 9" in done.output
+
+
+def test_a_wrong_file_is_one_line_a_fault_and_exits_with_2(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("wrokers: 5\n")
+    done = CliRunner().invoke(main, ["controller-manager", "--config", str(path)])
+    assert done.exit_code == 2
+    assert done.stderr == f"Error: {path}: wrokers: unknown field; did you mean workers?\n"
