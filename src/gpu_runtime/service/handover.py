@@ -83,7 +83,7 @@ class HandOver:
         """Chooses stock and writes the record; nothing else may be done before it is there."""
         choice = await self._shelf.choose(request.specName)
         makes = ObjectReference(kind="GPUUnit", namespace=namespace, name=request.name)
-        return await self._operations.begin(ask, makes, Decisions(stock=choice))
+        return await self._operations.begin(ask, makes=makes, decisions=Decisions(stock=choice))
 
     async def follow(self, record: Operation) -> HandedOver:
         """Does what the record says, until it is committed and done; GivenUp or a ServiceError otherwise."""

@@ -8,6 +8,7 @@ from gpu_runtime.kube.errors import BadRequest, Gone
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.errors import InvalidRequest, Missing
 from gpu_runtime.service.listing import Listed
+from gpu_runtime.service.made import Made
 from gpu_runtime.service.operations import Operations
 from gpu_runtime.service.views import JOB_TYPES, OPERATION_TYPES, Job, JobType, job_view
 
@@ -15,10 +16,10 @@ from gpu_runtime.service.views import JOB_TYPES, OPERATION_TYPES, Job, JobType, 
 class Jobs:
     """The use cases of jobs."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, operations: Operations, made: Made) -> None:
         self._cluster = cluster
         self._operations = operations
-        self._namespace = namespace
+        self._made = made
 
     async def get(self, operation_id: str, type_: JobType | None = None) -> Job:
         """The job of that type; without a type the newest, because ids of different types are independent."""
@@ -26,10 +27,11 @@ class Jobs:
         found = [record for each in types if (record := await self._operations.find(each, operation_id)) is not None]
         if not found:
             raise Missing("job", f"there is no job with operationID {operation_id}")
-        return job_view(max(found, key=_age))
+        record = max(found, key=_age)
+        return job_view(record, deleted=await self._made.deleted(record))
 
     async def list(self, *, limit: int, token: str) -> Listed[Job]:
-        query = Query(OPERATIONS, self._namespace)
+        query = Query(OPERATIONS, self._operations.namespace)
         try:
             page = await self._cluster.page(query, limit=limit, token=token or None)
         except (BadRequest, Gone) as error:

@@ -14,6 +14,7 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.group import GROUP
 from gpu_runtime.api.v1alpha1.operation import (
+    NOTHING_DECIDED,
     Decisions,
     ObjectReference,
     Operation,
@@ -29,6 +30,8 @@ from gpu_runtime.service.errors import OperationConflict, Unavailable
 
 # On a record until it is finished: replicas cache those alone.
 UNFINISHED = f"{GROUP}/unfinished"
+# On the record of a batch: namespace and beginning of the names of what it makes. A list of them all could be too long.
+BATCH = f"{GROUP}/batch"
 
 
 @dataclass(frozen=True)
@@ -67,18 +70,25 @@ class Operations:
     async def begin(
         self,
         ask: Ask,
-        makes: ObjectReference,
-        decisions: Decisions = Decisions(),  # noqa: B008 frozen
+        *,
+        makes: ObjectReference | None = None,
+        batch: Key | None = None,
+        decisions: Decisions = NOTHING_DECIDED,
     ) -> tuple[Operation, bool]:
         """The record of the request, and whether it was made just now; OperationConflict when the id means another."""
         now = self._clock.now()
         owner = {labels.OWNER: ask.owner} if ask.owner else {}
         record = Operation(
-            metadata=ObjectMeta(name=ask.record_name, namespace=self.namespace, labels={UNFINISHED: "true", **owner}),
+            metadata=ObjectMeta(
+                name=ask.record_name,
+                namespace=self.namespace,
+                labels={UNFINISHED: "true", **owner},
+                annotations={BATCH: str(batch)} if batch else {},
+            ),
             spec=OperationSpec(
                 type=ask.type, operationID=ask.operation_id, requestHash=ask.request_hash, request=dict(ask.request)
             ),
-            status=OperationStatus(decisions=decisions, objects=[makes], lastSyncTime=now),
+            status=OperationStatus(decisions=decisions, objects=[makes] if makes else [], lastSyncTime=now),
         )
         try:
             return await self._cluster.create(OPERATIONS, record), True
@@ -146,6 +156,12 @@ def check_same(record: Operation, ask: Ask) -> None:
         raise OperationConflict(
             f"operationID {ask.operation_id} was used for another request: repeat that one, or choose another id"
         )
+
+
+def batch_of(record: Operation) -> Key:
+    """Where the units of a batch are, and what their names begin with."""
+    namespace, _, prefix = record.metadata.annotations.get(BATCH, "").partition("/")
+    return Key(namespace, prefix)
 
 
 def unfinished(record: Operation) -> bool:

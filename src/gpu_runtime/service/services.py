@@ -15,6 +15,7 @@ from gpu_runtime.service.finishing import Finishing
 from gpu_runtime.service.handover import HandOver
 from gpu_runtime.service.inventory import Inventory
 from gpu_runtime.service.jobs import Jobs
+from gpu_runtime.service.made import Made
 from gpu_runtime.service.nodes import NODES, usable
 from gpu_runtime.service.observing import Observing
 from gpu_runtime.service.operations import UNFINISHED, Operations
@@ -63,15 +64,16 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     finishing = Finishing(unfinished)
     shelf = Shelf(client, unit_cache, platform.stock_namespace, lambda name: usable(node_cache, name))
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
+    made = Made(units, pools)
     handover = HandOver(client, operations, shelf)
     seeding = Seeding(client, operations, shelf, platform.stock_namespace)
     queue = SeedingQueue(seeding, operations)
-    stock_pools = StockPools(client, operations, platform, pools, namespaces)
+    stock_pools = StockPools(client, operations, platform, pools, namespaces, made)
     user_units = Units(client, operations, platform, units, namespaces, handover, finishing)
     return Services(
         platform=platform,
         operations=operations,
-        jobs=Jobs(client, operations, platform.system_namespace),
+        jobs=Jobs(client, operations, made),
         pools=stock_pools,
         stock=StockUnits(client, operations, platform, units, namespaces, seeding, queue, finishing),
         units=user_units,

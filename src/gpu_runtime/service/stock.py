@@ -9,13 +9,13 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
-from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation
+from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.client import Query
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.envelope import ENVELOPE, Envelope
 from gpu_runtime.service.errors import AlreadyExists, ServiceError, SpecConflict
-from gpu_runtime.service.operations import UNFINISHED, Operations, made_by, marks
+from gpu_runtime.service.operations import UNFINISHED, Operations, batch_of, made_by, marks
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.requests import CreateStockUnits
 from gpu_runtime.service.rules import parse
@@ -123,14 +123,9 @@ def batch_prefix(request: CreateStockUnits) -> str:
     return derived(f"stock-{slug(request.specName)}"[:30], "CreateStockUnits", request.operationID, limit=57)
 
 
-def batch(request: CreateStockUnits, namespace: str) -> ObjectReference:
-    """The units as the record names them: by what their names begin with."""
-    return ObjectReference(kind="GPUUnit", namespace=namespace, name=batch_prefix(request))
-
-
 def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GPUUnit:
     """One reservation: built-in image, nothing but its envelope."""
-    where = record.status.objects[0]
+    where = batch_of(record)
     name = f"{where.name}-{ordinal:03d}"
     made_labels, made_notes = marks(record)
     return GPUUnit(

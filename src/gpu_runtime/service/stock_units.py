@@ -21,7 +21,7 @@ from gpu_runtime.service.operations import Ask, Operations, check_same, unfinish
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
 from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.stock import Seeding, batch
+from gpu_runtime.service.stock import Seeding, batch_prefix
 from gpu_runtime.service.views import Job, UnitView, job_view, unit_view
 
 
@@ -88,7 +88,8 @@ class StockUnits:
         except Missing as error:
             raise Unavailable(f"the platform is not installed: {error.message}") from error
         self._seeding.check_cached(request)
-        record, new = await self._operations.begin(ask, batch(request, self._platform.stock_namespace))
+        where = Key(self._platform.stock_namespace, batch_prefix(request))
+        record, new = await self._operations.begin(ask, batch=where)
         if new:
             try:
                 await self._seeding.check_live(record)

@@ -15,6 +15,7 @@ from gpu_runtime.service.canonical import request_hash
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
 from gpu_runtime.service.errors import AlreadyExists, Missing
 from gpu_runtime.service.listing import Filter, Listed, listed
+from gpu_runtime.service.made import Made
 from gpu_runtime.service.operations import Ask, Operations, check_same, made_by, marks, unfinished
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
@@ -34,12 +35,14 @@ class StockPools:
         platform: Platform,
         pools: Reader[StockPool],
         namespaces: Namespaces,
+        made: Made,
     ) -> None:
         self._cluster = cluster
         self._operations = operations
         self._platform = platform
         self._pools = pools
         self._namespaces = namespaces
+        self._made = made
 
     async def create(self, request: CreateStockPool, sent: Mapping[str, Any], owner: str = "") -> tuple[Job, bool]:
         """The job, and whether it was begun by this very request."""
@@ -49,11 +52,11 @@ class StockPools:
         if record is None:
             await self._namespaces.require(namespace)
             makes = ObjectReference(kind="StockPool", namespace=namespace, name=pool_name(request))
-            record, new = await self._operations.begin(ask, makes)
+            record, new = await self._operations.begin(ask, makes=makes)
         check_same(record, ask)
         if unfinished(record):
             record = await self.execute(record)
-        return job_view(record, deleted=not new and await self._is_gone(record)), new
+        return job_view(record, deleted=not new and await self._made.deleted(record)), new
 
     async def execute(self, record: Operation) -> Operation:
         """Does what the record says and ends it; safe to run by several at once, and to repeat."""
@@ -108,13 +111,6 @@ class StockPools:
         raise AlreadyExists(
             f"stock pool {wanted.metadata.key} exists and was not made by operationID {record.spec.operationID}"
         ) from error
-
-    async def _is_gone(self, record: Operation) -> bool:
-        if record.status.phase != "Succeeded" or not record.status.objects:
-            return False
-        made = record.status.objects[0]
-        pool = await self._pools.get(Key(made.namespace, made.name))
-        return pool is None or pool.metadata.uid != made.uid
 
 
 def pool_name(request: CreateStockPool) -> str:

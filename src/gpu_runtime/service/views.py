@@ -16,6 +16,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation, OperationPhase, Operat
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
+from gpu_runtime.service.operations import batch_of
 
 JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit"]
 JobStatus = Literal["pending", "running", "succeeded", "failed"]
@@ -114,14 +115,14 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 def job_view(operation: Operation, *, deleted: bool = False) -> Job:
     """The operation as its client sees it."""
-    made = operation.status.objects[0] if operation.status.objects else None
+    made = operation.status.objects[0] if operation.status.objects else batch_of(operation)
     return Job(
         operationID=operation.spec.operationID,
         type=JOB_TYPES[operation.spec.type],
         status=_STATUS[operation.status.phase],
         error=operation.status.error.message if operation.status.error else "",
-        objectName=made.name if made else "",
-        objectNamespace=made.namespace if made else "",
+        objectName=made.name,
+        objectNamespace=made.namespace,
         createdAt=operation.metadata.creationTimestamp,
         updatedAt=operation.status.lastSyncTime or operation.metadata.creationTimestamp,
         deleted=deleted or operation.status.deletionTime is not None,

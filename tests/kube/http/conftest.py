@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
 from equipment.fixtures import fault_proxy
 from equipment.servers import ApiServer
+from equipment.waiting import eventually_sync
 from gpu_runtime.kube import Client, load_config
-from kube.http.api import Api, Places, places
+from kube.http.api import KINDS, Api, Places, places
 
 __all__ = ["fault_proxy"]
 
@@ -22,6 +24,10 @@ def installed(api_server: ApiServer) -> ApiServer:
     """The server with our kinds."""
     api_server.kubectl("apply", "-k", str(DEFINITIONS))
     api_server.kubectl("wait", "-f", str(DEFINITIONS / "bases"), "--for=condition=Established", "--timeout=60s")
+    base = "/apis/runtime.lokiwager.io/v1alpha1"
+    for kind in KINDS:  # established or not, the server asks for patience until a new kind's storage is ready
+        path = f"{base}/{kind}"
+        eventually_sync(lambda path=path: api_server.request("GET", path).status == HTTPStatus.OK)  # type: ignore[misc]
     return api_server
 
 
