@@ -1,0 +1,90 @@
+"""What a hand-written spec may say that its schema lets pass and that cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from equipment.builders import a_unit
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
+from gpu_runtime.controllers.envelope import Envelope
+from gpu_runtime.controllers.spec_rules import mount_problems, primary_port, template_problems
+
+
+def a_spec(**fields: Any) -> GPUUnitSpec:
+    return a_unit("u").spec(**fields).object().spec
+
+
+HTTP = {"name": "http", "port": 8080}
+TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({}, []),
+    "two ports": ({"ports": [HTTP, {"name": "api", "port": 8000}]}, []),
+    "a port number twice": (
+        {"ports": [HTTP, {"name": "api", "port": 8080}]},
+        ["spec.template.ports[1].port: 8080 is the port of http already"],
+    ),
+    "a variable with two values": (
+        {"envs": [{"name": "A", "value": "1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+        ["spec.template.envs[0]: set value or valueFrom, not both"],
+    ),
+    "a probe that does nothing": (
+        {"readinessProbe": {}},
+        ["spec.template.readinessProbe: set exactly one of httpGet, tcpSocket and exec"],
+    ),
+    "a probe that does two things": (
+        {"ports": [HTTP], "readinessProbe": {"httpGet": {"port": "http"}, "exec": {"command": ["x"]}}},
+        ["spec.template.readinessProbe: set exactly one of httpGet, tcpSocket and exec"],
+    ),
+    "a probe of a port that is not there": (
+        {"readinessProbe": {"tcpSocket": {"port": "grpc"}}},
+        ["spec.template.readinessProbe: grpc is no port of the template"],
+    ),
+    "a probe of a number": ({"readinessProbe": {"tcpSocket": {"port": 9000}}}, []),
+}
+
+
+@pytest.mark.parametrize(("template", "want"), TEMPLATES.values(), ids=TEMPLATES)
+def test_a_template_with(template: dict[str, Any], want: list[str]) -> None:
+    assert list(template_problems(a_spec(template=template).template)) == want
+
+
+MOUNTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "two places": ([{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}], []),
+    "one place twice": (
+        [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/a/"}],
+        ["spec.storageMounts[1].mountPath: /a is where a is mounted already"],
+    ),
+    "the platform's place": (
+        [{"name": "a", "mountPath": "/dev/shm/x"}],
+        ["spec.storageMounts[0].mountPath: /dev/shm/x is the platform's own"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("mounts", "want"), MOUNTS.values(), ids=MOUNTS)
+def test_mounts_in(mounts: list[dict[str, Any]], want: list[str]) -> None:
+    assert list(mount_problems(a_spec(storageMounts=mounts))) == want
+
+
+def test_users_reach_the_port_that_is_named_or_else_the_first() -> None:
+    ports = {"ports": [HTTP, {"name": "api", "port": 8000}]}
+    assert primary_port(a_spec()) is None
+    assert primary_port(a_spec(template=ports)).port == 8080  # type: ignore[union-attr]
+    assert primary_port(a_spec(template=ports, access={"primaryPort": "api"})).port == 8000  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="grpc is no port of the template; it has http, api"):
+        primary_port(a_spec(template=ports, access={"primaryPort": "grpc"}))
+
+
+@pytest.mark.parametrize("field", ["memory", "cpu"])
+@pytest.mark.parametrize("text", ["not-a-quantity", "-1", "1GiB"])
+def test_an_amount_that_is_none_is_named_with_its_field(field: str, text: str) -> None:
+    given: dict[str, Any] = {"gpu": 0, "memory": None, "cpu": None, field: text}
+    with pytest.raises(ValueError, match=f"spec.{field}: '{text}'"):
+        Envelope.parse(**given)
+
+
+def test_an_envelope_asks_for_what_it_may_use_in_canonical_form() -> None:
+    resources = Envelope.parse(gpu=2, memory="1024Mi", cpu="1.5").resources
+    assert resources.limits == resources.requests == {"memory": "1Gi", "cpu": "1500m", "nvidia.com/gpu": "2"}
+    assert Envelope.parse(gpu=0, memory=None).resources.limits == {}
