@@ -11,6 +11,7 @@ UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 SUFFIX = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
 GENERATED = re.compile(r"\b(kube-api-access-)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
+AGE = re.compile(r"(?:\d+[smhdy])+")
 MAX_NAME = 63
 DROPPED = {"managedFields", "storageVersionHash"}
 VERSIONS = {"resourceVersion", "continue", "sendInitialEvents"}
@@ -26,7 +27,7 @@ def masked(value: Json, namespace: str) -> Json:
 
 def _document(value: Json, namespace: str, now: datetime) -> Json:
     if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if key not in DROPPED}
+        kept = {key: item for key, item in value.items() if key not in DROPPED and (key, item) != ("continue", "")}
         result = {_text(key, namespace, now): _field(key, item, namespace, now) for key, item in kept.items()}
         return _generated_name(kept, result)
     if isinstance(value, list):
@@ -39,6 +40,10 @@ def _field(key: str, value: Json, namespace: str, now: datetime) -> Json:
         return f"<{key}>"
     if key in ADDRESSES and value not in ("None", "", 0, None):
         return f"<{key}>"
+    if key == "cells":
+        return [AGE.sub("<age>", _text(cell, namespace, now)) if isinstance(cell, str) else cell for cell in value]
+    if key == "columnDefinitions":
+        return [{name: item for name, item in column.items() if name != "description"} for column in value]
     if key == "clusterIPs" and value != ["None"]:
         return ["<clusterIP>"] * len(value)
     return _document(value, namespace, now)

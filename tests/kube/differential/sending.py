@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,7 @@ from kube.differential.filling import fill
 from realkube.api import Access
 
 DEADLINE = 10.0
+WARNING = re.compile(r'299 - "(?:[^"\\]|\\.)*"')  # one header line may hold several
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Side:
         path, query = fill(call.path, self.known), fill(dict(call.query), self.known)
         async with self.http.request(call.method, path, params=query, data=body, headers=headers) as response:
             answer = Answer(self.namespace, response.status, response.content_type)
-            answer.warnings = response.headers.getall("Warning", [])
+            answer.warnings = WARNING.findall(", ".join(response.headers.getall("Warning", [])))
             if call.events and response.status == 200:
                 answer.events = await _events(response, call.events)
                 _hang_up(response)

@@ -49,15 +49,15 @@ def real_server(folder: Path) -> Iterator[ApiServer]:
 
 
 @contextmanager
-def embedded_server(folder: Path) -> Iterator[ApiServer]:
+def embedded_server(folder: Path, *options: str) -> Iterator[ApiServer]:
     """An embedded server that runs as a child process."""
     folder.mkdir(parents=True)
     data = folder / "data"
-    command = [sys.executable, "-m", "gpu_runtime.local.apiserver", "--data-dir", str(data)]
+    command = [sys.executable, "-m", "gpu_runtime.local.apiserver", "--data-dir", str(data), *options]
     process = Process("embedded", command, folder / "embedded.log")
     try:
         wait_until((data / "kubeconfig").exists, "the embedded server answers", [process])
         with use_running(data / "kubeconfig", folder) as server:
             yield server
     finally:
-        process.stop()
+        process.kill()

@@ -153,7 +153,7 @@ CASES = [
             Call(
                 method="POST",
                 path=CONFIGMAPS,
-                body=b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: y\n",
+                body=b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: word\n",
             ),
             Content_Type="application/yaml",
         ),

@@ -324,13 +324,4 @@ CASES = [
         "a negative scale of a custom resource is refused", MADE_WIDGET, merge(f"{W}/scale", {"spec": {"replicas": -4}})
     ),
     case("a config map has no scale", quietly(post(CONFIGMAPS, configmap())), get(f"{CONFIGMAPS}/a/scale")),
-    case(
-        "an eviction deletes a pod",
-        MADE_POD,
-        post(
-            f"{P}/eviction",
-            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a", "namespace": "${ns}"}},
-        ),
-        get(P),
-    ),
 ]

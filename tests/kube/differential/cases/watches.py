@@ -153,21 +153,6 @@ CASES = [
         watch("/api/v1/configmaps", 1, fieldSelector="metadata.namespace=${ns}", **FROM_MADE),
     ),
     case(
-        "a watch at a version long gone is refused inside the stream or out of it",
-        MADE,
-        Call(
-            method="GET",
-            path="/api/v1/configmaps",
-            query={
-                "watch": "true",
-                "resourceVersion": "1",
-                "timeoutSeconds": "3",
-                "fieldSelector": "metadata.namespace=${ns}-absent",
-            },
-            events=1,
-        ),
-    ),
-    case(
         "a watch at a version that is no number is refused",
         Call(method="GET", path=CONFIGMAPS, query={"watch": "true", "resourceVersion": "x"}),
     ),
