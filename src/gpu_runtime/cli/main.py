@@ -10,6 +10,7 @@ COMMANDS = {
     "config": ("gpu_runtime.cli.config:config", "Show the settings of a process."),
     "controller-manager": ("gpu_runtime.cli.processes:controller_manager", "Run the reconcilers."),
     "manager": ("gpu_runtime.cli.processes:manager", "Retired: says what to run instead."),
+    "proxy": ("gpu_runtime.cli.processes:proxy", "Run the proxy to units."),
     "runtime-api": ("gpu_runtime.cli.processes:runtime_api", "Run the REST API."),
 }
 

@@ -21,6 +21,14 @@ def controller_manager(path: Path | None, kubeconfig: Path | None) -> None:
     sys.exit(run_process("controller-manager", path, kubeconfig))
 
 
+@click.command("proxy")
+@config_option
+@kubeconfig_option
+def proxy(path: Path | None, kubeconfig: Path | None) -> None:
+    """Run the proxy to units until a signal ends it."""
+    sys.exit(run_process("proxy", path, kubeconfig))
+
+
 @click.command("runtime-api")
 @config_option
 @kubeconfig_option

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gpu_runtime.config.controller_manager import ControllerManagerSettings, SpecSettings, StockSettings, UnitSettings
 from gpu_runtime.config.loading import ConfigError, load_as, show
+from gpu_runtime.config.proxy import ProxySettings
 from gpu_runtime.config.runtime_api import ApiLimits, OperationSettings, RuntimeApiSettings
 from gpu_runtime.config.shared import Health, Log
 
@@ -27,6 +28,7 @@ __all__ = [
     "Health",
     "Log",
     "OperationSettings",
+    "ProxySettings",
     "RuntimeApiSettings",
     "SpecSettings",
     "StockSettings",
@@ -39,6 +41,7 @@ S = TypeVar("S", bound=Struct)
 
 PROCESSES: dict[str, type[Struct]] = {
     "controller-manager": ControllerManagerSettings,
+    "proxy": ProxySettings,
     "runtime-api": RuntimeApiSettings,
 }
 

@@ -1,0 +1,63 @@
+"""Why a request does not reach a unit, each with its HTTP status and a code for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from aiohttp import web
+
+
+class Refused(Exception):
+    """The request ends here."""
+
+    status = 400
+    code = "invalid_request"
+    headers: Mapping[str, str] = {}
+
+
+class RouteNotFound(Refused):
+    status = 404
+    code = "route_not_found"
+
+
+class UnitNotFound(Refused):
+    status = 404
+    code = "gpu_unit_not_found"
+
+
+class MethodNotAllowed(Refused):
+    status = 405
+    code = "method_not_allowed"
+    headers: Mapping[str, str] = {"Allow": "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"}
+
+
+class Forbidden(Refused):
+    status = 403
+    code = "forbidden"
+
+
+class UnitUnreachable(Refused):
+    """There is an address, and nobody there who speaks HTTP."""
+
+    status = 502
+    code = "unit_unreachable"
+
+
+class UnitNotReady(Refused):
+    """The unit exists and serves nobody yet: worth asking again."""
+
+    status = 503
+    code = "unit_not_ready"
+    headers: Mapping[str, str] = {"Retry-After": "1"}
+
+
+def response_to(refused: Refused) -> web.Response:
+    """The refusal in the envelope of the REST API."""
+    body = {"error": {"code": refused.code, "message": str(refused), "details": []}}
+    return web.Response(
+        status=refused.status,
+        body=msgspec.json.encode(body),
+        content_type="application/json",
+        headers={**refused.headers, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+    )
