@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from equipment.servers import RUNNING_SERVER
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.kube.builtin import NAMESPACES
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.config import load_config
+from gpu_runtime.kube.errors import AlreadyExists, NotFound
+from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.node.capabilities import Capabilities, decide, probe
 from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim_documents import Limits
+from local.node.cluster import NODES, Cluster, resource
 from local.node.machine import remains
+
+SERVICE_ACCOUNTS = resource("ServiceAccount", "serviceaccounts")
 
 
 @pytest.fixture
@@ -39,3 +53,27 @@ async def runtime(data_dir: Path, capabilities: Capabilities) -> AsyncIterator[P
     async with PodRuntime(data_dir, capabilities, gpus=simulated(4), limits=limits) as runtime:
         yield runtime
         await runtime.shutdown()
+
+
+@pytest.fixture
+async def cluster(data_dir: Path, capabilities: Capabilities, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """The embedded API server (or the running one that the environment names) and a runtime, without an agent yet."""
+    unique = hashlib.sha256(str(data_dir).encode()).hexdigest()[:8]
+    async with AsyncExitStack() as stack:
+        running = os.environ.get(RUNNING_SERVER)
+        if running:
+            kubeconfig = Path(running)
+        else:
+            server = await stack.enter_async_context(ApiServer(Settings(data_dir / "apiserver")))
+            kubeconfig = server.kubeconfig
+        client = await stack.enter_async_context(Client(load_config(kubeconfig)))
+        runtime = await stack.enter_async_context(PodRuntime(data_dir, capabilities, gpus=simulated(4)))
+        namespace, node = f"node-{unique}", f"node-{unique}"
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        with contextlib.suppress(AlreadyExists):
+            await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}})
+        yield Cluster(client, runtime, namespace, node)
+        await runtime.shutdown()
+        await client.delete(NAMESPACES, Key("", namespace))
+        with contextlib.suppress(NotFound):
+            await client.delete(NODES, Key("", node))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
-from collections.abc import Callable
 
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim.shapes import ContainerState
@@ -35,10 +33,3 @@ async def run(runtime: PodRuntime, *command: str, **fields: object) -> tuple[Con
     await runtime.start_container(uid, a_container(*command, **fields))  # type: ignore[arg-type]
     state = await asyncio.wait_for(runtime.wait_container(uid, "main", 0), 60)
     return state, log_text(runtime, uid)
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited a minute for {what}"
-        await asyncio.sleep(0.01)

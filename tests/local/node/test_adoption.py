@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from equipment.waiting import eventually
 from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
@@ -18,7 +19,7 @@ from gpu_runtime.local.node.specs import Mount, PodSpec
 from local.node import killable_agent
 from local.node.killable_agent import Goal
 from local.node.machine import remains
-from local.node.pods import a_container, a_pod, log_text, until
+from local.node.pods import a_container, a_pod, log_text
 
 KILLS = 10
 PODS = 20
@@ -98,7 +99,7 @@ async def test_a_container_that_ends_while_nobody_looks_is_known_to_the_next_age
     async with PodRuntime(data_dir, capabilities) as second:
         assert (await second.execute(uid, "other", 0, ["touch", "/dev/shm/go"], 60))[0] == 0
     state = data_dir / "pods" / uid / "containers" / "main" / "0" / "state.json"
-    await until(lambda: json.loads(state.read_text())["exitCode"] == 9, "the shim's record")
+    await eventually(lambda: json.loads(state.read_text())["exitCode"] == 9, what="the shim's record")
     async with PodRuntime(data_dir, capabilities) as third:
         assert (await third.wait_container(uid, "main", 0))["exitCode"] == 9
         await third.shutdown()
@@ -110,7 +111,7 @@ async def test_a_grace_period_passes_even_if_the_agent_does_not_live_to_see_it(
     async with PodRuntime(data_dir, capabilities) as first:
         uid = await a_pod(first)
         await first.start_container(uid, a_container("sh", "-c", "trap '' TERM; echo ready; sleep 3600"))
-        await until(lambda: log_text(first, uid) == ["ready"], "the trap")
+        await eventually(lambda: log_text(first, uid) == ["ready"], what="the trap")
         stopping = asyncio.ensure_future(first.stop_container(uid, "main", 0, grace=1))
         await asyncio.sleep(0)
         await first.execute(uid, "main", 0, ["true"], 60)
@@ -132,7 +133,7 @@ async def test_a_graceful_stop_is_a_reboot_whose_exit_codes_and_logs_stay(
     async with PodRuntime(data_dir, capabilities) as first:
         uid = await a_pod(first)
         await first.start_container(uid, a_container("sh", "-c", "echo words; sleep 3600"))
-        await until(lambda: log_text(first, uid) == ["words"], "its output")
+        await eventually(lambda: log_text(first, uid) == ["words"], what="its output")
         await first.shutdown()
     assert remains(data_dir)["processes"] == []
     async with PodRuntime(data_dir, capabilities) as second:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from equipment.waiting import eventually, eventually_sync
 from gpu_runtime.local.node.gpus import NotEnoughGpus
 from gpu_runtime.local.node.hosts import ServiceName
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.specs import Mount, PodSpec
-from local.node.pods import a_container, a_pod, log_text, run, until
+from local.node.pods import a_container, a_pod, log_text, run
 
 
 def fetch(address: str) -> str:
     """The page at port 8080 of a pod, as soon as it is served."""
-    deadline = time.monotonic() + 60
-    while True:
+
+    def page() -> str:
         try:
             with urllib.request.urlopen(f"http://{address}:8080/name", timeout=5) as answer:
                 text: str = answer.read().decode()
                 return text
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        except OSError as error:
+            raise AssertionError(str(error)) from error
+
+    return eventually_sync(page)
 
 
 def address_of(runtime: PodRuntime, uid: str) -> str:
@@ -204,7 +205,7 @@ async def test_a_pod_whose_shim_was_killed_is_gone_with_all_its_processes(runtim
         uid, a_container("sh", "-c", "trap '' TERM HUP INT; sleep 3600", env={"DATA_DIR": str(data_dir)})
     )
     os.kill(runtime.files(uid).shim_pid(), 9)
-    await until(lambda: not (pod := runtime.get(uid)) or not pod.alive, "the loss to be seen")
+    await eventually(lambda: not (pod := runtime.get(uid)) or not pod.alive, what="the loss to be seen")
     await runtime.stop_pod(uid)
     pod = runtime.get(uid)
     assert pod

@@ -38,7 +38,12 @@ class Pod:
     def observed(self) -> PodSandbox:
         runs = [ContainerRun(name=name, attempt=attempt, state=state) for (name, attempt), state in self.states.items()]
         return PodSandbox(
-            spec=self.record.spec, alive=self.alive, address=self.record.address, gpus=self.record.gpus, runs=runs
+            spec=self.record.spec,
+            alive=self.alive,
+            createdAt=self.record.createdAt,
+            address=self.record.address,
+            gpus=self.record.gpus,
+            runs=runs,
         )
 
     def update(self, **changes: object) -> None:

@@ -24,14 +24,14 @@ Phase = Literal["creating", "ready", "stopped"]
 
 
 class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod holds of this machine. `stopped` holds nothing."""
+    """What a pod holds of this machine; what is `stopped` holds nothing, its address is a memory."""
 
     spec: PodSpec
     phase: Phase
     address: str = ""
     link: str = ""
     gpus: dict[str, list[str]] = {}
-    cgroups: bool = False
+    createdAt: float = 0.0
 
 
 class PodFiles:

@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -95,8 +96,15 @@ class PodRuntime:
         self._zygote.close()
         os.close(self._lock)
 
-    async def shutdown(self) -> None:
-        """Ends every pod and takes the network and the cgroups down: as a machine that is switched off."""
+    async def shutdown(self, grace: float = 0) -> None:
+        """Ends every pod and takes the network and the cgroups down: as a machine that is switched off.
+
+        Programs get SIGTERM and `grace` seconds first.
+        """
+        if grace > 0:
+            running = [(pod.spec.uid, run) for pod in self.pods() if pod.alive for run in pod.runs if run.running]
+            stops = [self.stop_container(uid, run.name, run.attempt, grace) for uid, run in running]
+            await asyncio.gather(*stops, return_exceptions=True)
         await asyncio.gather(*(self.stop_pod(uid) for uid in list(self._pods)))
         if self.network.bridge:
             network.delete_link(self.network.bridge)
@@ -115,6 +123,7 @@ class PodRuntime:
         record = PodRecord(
             spec=spec,
             phase="creating",
+            createdAt=time.time(),
             address=self._choose_address(),
             link=f"gr{hashlib.sha256((self._id + spec.uid).encode()).hexdigest()[:12]}",
             gpus=gpu_devices.allocate(self.gpus, (pod.record.gpus for pod in self._pods.values()), spec.gpus),
@@ -143,7 +152,7 @@ class PodRuntime:
         if pod.record.link and self.network.bridge:
             network.delete_link(pod.record.link)
         await asyncio.to_thread(self.cgroups.remove, uid)
-        pod.update(phase="stopped", address="", link="", gpus={})
+        pod.update(phase="stopped", link="", gpus={})
         self._changes.put_nowait(Change(uid))
 
     async def remove_pod(self, uid: str) -> None:
@@ -182,12 +191,19 @@ class PodRuntime:
         await pod.client.ask("start", container=spec.name, attempt=spec.attempt)
         return await pod.wait(spec.name, spec.attempt, ended=False)
 
-    async def stop_container(self, uid: str, name: str, attempt: int, grace: float) -> ContainerState:
-        """SIGTERM, and SIGKILL after `grace` seconds, which passes even if this process does not live to see it."""
+    async def ask_to_stop(self, uid: str, name: str, attempt: int, grace: float) -> None:
+        """SIGTERM, and SIGKILL after `grace` seconds, which passes even if this process does not live to see it.
+
+        Asked again it sends no second SIGTERM, but a shorter grace counts.
+        """
         pod = self._living(uid)
         assert pod.client
         await pod.client.ask("stop", container=name, attempt=attempt, grace=grace)
-        return await pod.wait(name, attempt, ended=True)
+
+    async def stop_container(self, uid: str, name: str, attempt: int, grace: float) -> ContainerState:
+        """As `ask_to_stop`, and returns when it has ended."""
+        await self.ask_to_stop(uid, name, attempt, grace)
+        return await self._pod(uid).wait(name, attempt, ended=True)
 
     async def wait_container(self, uid: str, name: str, attempt: int) -> ContainerState:
         return await self._pod(uid).wait(name, attempt, ended=True)
@@ -232,7 +248,7 @@ class PodRuntime:
         return lambda: self._changes.put_nowait(Change(uid))
 
     def _choose_address(self) -> str:
-        held = [pod.record.address for pod in self._pods.values() if pod.record.address]
+        held = [pod.record.address for pod in self._pods.values() if pod.record.phase != "stopped"]
         self._last_address = network.choose_address(self.network, held, self._last_address)
         return self._last_address
 

@@ -55,12 +55,18 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     state: ContainerState | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether it may have a process."""
+        return self.state is None or self.state["status"] == "running"
+
 
 class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):
     """A pod as observed. Not alive: its processes are gone, its logs and exit codes are still there."""
 
     spec: PodSpec
     alive: bool
+    createdAt: float
     address: str
     gpus: dict[str, list[str]]
     runs: list[ContainerRun]

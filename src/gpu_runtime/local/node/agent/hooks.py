@@ -1,0 +1,85 @@
+"""What a container asks to be done after its start and before its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from gpu_runtime.local.node.agent.memory import RunKey
+from gpu_runtime.local.node.agent.objects import Container, Handler, Pod
+from gpu_runtime.local.node.agent.probes import named_port
+from gpu_runtime.local.node.agent.starting import Say
+from gpu_runtime.local.node.runtime import PodRuntime, UnknownPod
+from gpu_runtime.local.node.shim_client import ShimGone, ShimRefused
+from gpu_runtime.local.node.specs import ContainerRun
+
+HOOK_SECONDS = 60.0
+MINIMUM_GRACE_SECONDS = 2.0
+
+
+@dataclass
+class Hooks:
+    """Runs postStart and preStop handlers; a container's stop waits for its preStop within the grace period."""
+
+    runtime: PodRuntime
+    session: aiohttp.ClientSession
+    tasks: asyncio.TaskGroup
+    say: Say
+    stopping: set[tuple[str, RunKey]] = field(default_factory=set)
+
+    async def after_start(self, pod: Pod, container: Container, run: ContainerRun) -> None:
+        handler = container.lifecycle.postStart if container.lifecycle else None
+        if handler and not await self._handle(pod, container, run, handler, HOOK_SECONDS):
+            self.say(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            await self.stop(pod, container, run, float(pod.spec.terminationGracePeriodSeconds))
+
+    async def stop(self, pod: Pod, container: Container, run: ContainerRun, grace: float) -> None:
+        """Asks the container to stop, after its preStop hook if it has one; asking again changes nothing."""
+        handler = container.lifecycle.preStop if container.lifecycle else None
+        if handler is None:
+            await self._ask_to_stop(pod, run, grace)
+            return
+        key = (pod.metadata.uid, (run.name, run.attempt))
+        if key not in self.stopping:
+            self.stopping.add(key)
+            self.tasks.create_task(self._hook_then_stop(pod, container, run, handler, grace))
+
+    async def _hook_then_stop(
+        self, pod: Pod, container: Container, run: ContainerRun, handler: Handler, grace: float
+    ) -> None:
+        began = time.monotonic()
+        if not await self._handle(pod, container, run, handler, grace):
+            self.say(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
+        left = grace - (time.monotonic() - began)
+        await self._ask_to_stop(pod, run, max(left, MINIMUM_GRACE_SECONDS))
+        self.stopping.discard((pod.metadata.uid, (run.name, run.attempt)))
+
+    async def _ask_to_stop(self, pod: Pod, run: ContainerRun, grace: float) -> None:
+        with contextlib.suppress(UnknownPod, ShimGone, ShimRefused):  # it has ended already
+            await self.runtime.ask_to_stop(pod.metadata.uid, run.name, run.attempt, grace)
+
+    async def _handle(
+        self, pod: Pod, container: Container, run: ContainerRun, handler: Handler, seconds: float
+    ) -> bool:
+        try:
+            if handler.exec:
+                answer = await self.runtime.execute(
+                    pod.metadata.uid, run.name, run.attempt, handler.exec.command, seconds
+                )
+                return answer[0] == 0
+            if handler.httpGet:
+                sandbox = self.runtime.get(pod.metadata.uid)
+                host = handler.httpGet.host or (sandbox.address if sandbox else "")
+                url = f"{handler.httpGet.scheme.lower()}://{host}:{named_port(container, handler.httpGet.port)}"
+                limit = aiohttp.ClientTimeout(total=seconds)
+                async with self.session.get(url + handler.httpGet.path, timeout=limit, ssl=False) as answered:
+                    return answered.status < 400
+            if handler.sleep:
+                await asyncio.sleep(min(seconds, handler.sleep.seconds))
+        except (UnknownPod, ShimGone, ShimRefused, aiohttp.ClientError, OSError, ValueError):
+            return False
+        return True

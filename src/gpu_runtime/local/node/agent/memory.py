@@ -1,0 +1,38 @@
+"""What the agent remembers of a pod between two looks at it; a restart forgets it, as a kubelet's does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from gpu_runtime.local.node.agent.objects import Waiting
+from gpu_runtime.local.node.agent.probes import Verdicts
+from gpu_runtime.local.node.agent.status import Failure
+
+RunKey = tuple[str, int]
+
+
+@dataclass
+class PodMemory:
+    """Reasons to wait, verdicts of probes, and what was announced already."""
+
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    verdicts: dict[RunKey, Verdicts] = field(default_factory=dict)
+    probing: dict[RunKey, list[asyncio.Task[None]]] = field(default_factory=dict)
+    announced: set[tuple[str, ...]] = field(default_factory=set)
+    hooked: set[RunKey] = field(default_factory=set)
+    failure: Failure | None = None
+
+    def first_time(self, *what: str) -> bool:
+        """Whether this is said for the first time."""
+        if what in self.announced:
+            return False
+        self.announced.add(what)
+        return True
+
+    def stop_probing(self, keep: RunKey | None = None, name: str | None = None) -> None:
+        """Ends the probes of a container's runs but `keep`; of all containers without a name."""
+        for key in [key for key in self.probing if key != keep and name in (None, key[0])]:
+            for task in self.probing.pop(key):
+                task.cancel()
+            self.verdicts.pop(key, None)

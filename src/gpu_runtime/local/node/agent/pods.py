@@ -1,0 +1,345 @@
+"""Drives each Pod of the node toward its spec, one look at a time, and reports what it has become."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from gpu_runtime.api.meta.object import Key, wire
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.controller import Result
+from gpu_runtime.kube.errors import Conflict, NotFound
+from gpu_runtime.kube.store import Store, version_number
+from gpu_runtime.local.node.agent import volumes as pod_volumes
+from gpu_runtime.local.node.agent.container_spec import sandbox_spec
+from gpu_runtime.local.node.agent.hooks import Hooks
+from gpu_runtime.local.node.agent.memory import PodMemory
+from gpu_runtime.local.node.agent.objects import PODS, Container, Pod
+from gpu_runtime.local.node.agent.probing import Probing
+from gpu_runtime.local.node.agent.starting import Say, Starter
+from gpu_runtime.local.node.agent.status import TERMINAL, Failure, Seen, pod_status, should_restart
+from gpu_runtime.local.node.agent.volumes import NotReady, Volumes
+from gpu_runtime.local.node.gpus import NotEnoughGpus
+from gpu_runtime.local.node.network import NoAddress
+from gpu_runtime.local.node.runtime import PodRuntime
+from gpu_runtime.local.node.specs import ContainerRun, PodSandbox
+from gpu_runtime.local.node.zygote_client import SandboxFailed
+
+MINIMUM_GRACE_SECONDS = 2.0
+MOUNT_RETRY_SECONDS = 1.0
+REFRESH_SECONDS = 60.0
+
+
+class Wait(Exception):
+    """Nothing more can be done for this pod now; look again after `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+@dataclass
+class PodKeeper:
+    """The reconciler of the node's Pods."""
+
+    client: Client
+    runtime: PodRuntime
+    store: Store[Pod]
+    volumes: Volumes
+    starter: Starter
+    probing: Probing
+    hooks: Hooks
+    say: Say
+    host_ip: str
+    memories: dict[str, PodMemory] = field(default_factory=dict)
+    written: dict[str, Pod] = field(default_factory=dict)
+
+    async def reconcile(self, key: Key) -> Result:
+        pod = self._newest(key)
+        await self._end_others(key, pod)
+        if pod is None:
+            return Result()
+        if pod.metadata.deletionTimestamp is not None:
+            return await self._terminate(pod)
+        if pod.status.phase in TERMINAL:
+            await self._stop_sandbox(pod)
+            return Result()
+        memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
+        memory.failure = memory.failure or _overdue(pod)
+        again: float | None = None
+        if memory.failure is None:
+            try:
+                again = await self._advance(pod, memory)
+            except Wait as wait:
+                again = wait.seconds
+        if memory.failure is not None and await self._stopping(pod, memory, pod.spec.terminationGracePeriodSeconds):
+            return Result()
+        await self._report(pod, memory)
+        return Result(_soonest(again, _until_overdue(pod), REFRESH_SECONDS if pod_volumes.refreshed(pod) else None))
+
+    def _newest(self, key: Key) -> Pod | None:
+        """The cached Pod, or what our last write gave back when the cache is behind that."""
+        pod = self.store.get(key)
+        if pod is None:
+            return None
+        ours = self.written.get(pod.metadata.uid)
+        if ours and version_number(ours.metadata.resourceVersion) > version_number(pod.metadata.resourceVersion):
+            return ours
+        return pod
+
+    async def _end_others(self, key: Key, pod: Pod | None) -> None:
+        """What runs under this name for a Pod that is gone ends now."""
+        for sandbox in self.runtime.pods():
+            spec = sandbox.spec
+            if (spec.namespace, spec.name) == key and (pod is None or spec.uid != pod.metadata.uid):
+                await self._forget(spec.uid)
+
+    async def _forget(self, uid: str) -> None:
+        if memory := self.memories.pop(uid, None):
+            memory.stop_probing()
+        self.written.pop(uid, None)
+        self.starter.images.forget(uid)
+        self.starter.backoff.forget(f"{uid}/")
+        await self.runtime.remove_pod(uid)
+
+    # -- toward running
+
+    async def _advance(self, pod: Pod, memory: PodMemory) -> float | None:
+        """Does what can be done now; seconds until there is more to do, if that is known."""
+        sandbox = await self._sandbox(pod, memory)
+        if sandbox is None or not sandbox.alive:
+            return None
+        begun = any(_fresh(sandbox, each.name) for each in pod.spec.containers)
+        for container in pod.spec.initContainers:
+            if begun and not container.sidecar:
+                continue
+            ready, again = await self._init(pod, container, sandbox, memory)
+            if not ready:
+                return again
+        waits = [await self._keep_running(pod, container, sandbox, memory) for container in pod.spec.containers]
+        await self._refresh_volumes(pod, sandbox)
+        return _soonest(*waits)
+
+    async def _sandbox(self, pod: Pod, memory: PodMemory) -> PodSandbox | None:
+        uid = pod.metadata.uid
+        sandbox = self.runtime.get(uid)
+        if sandbox and sandbox.alive:
+            return sandbox
+        if sandbox and sandbox.runs:
+            await self.runtime.stop_pod(uid)
+            memory.stop_probing()
+            sandbox = self.runtime.get(uid)
+            if sandbox and _nothing_to_restart(pod, sandbox):
+                return sandbox
+            self.say(pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+        folder = self.runtime.files(uid).path / "volumes"
+        try:
+            await self.volumes.provide(pod, folder, "", self.host_ip)
+            return await self.runtime.run_pod(sandbox_spec(pod))
+        except NotReady as error:
+            if memory.first_time("mount", str(error)):
+                self.say(pod, "Warning", "FailedMount", str(error))
+            raise Wait(MOUNT_RETRY_SECONDS) from error
+        except NotEnoughGpus as error:
+            if self._some_are_ending():
+                raise Wait(0.1) from error
+            memory.failure = Failure(
+                "UnexpectedAdmissionError",
+                "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu."
+                f" {error}, which is unexpected",
+            )
+            return None
+        except (SandboxFailed, NoAddress, OSError) as error:
+            self.say(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            raise Wait(MOUNT_RETRY_SECONDS) from error
+
+    def _some_are_ending(self) -> bool:
+        """Whether a pod that nobody wants any more still holds devices: they are about to be free."""
+        wanted = {pod.metadata.uid for pod in self.store if pod.status.phase not in TERMINAL}
+        return any(sandbox.gpus and sandbox.spec.uid not in wanted for sandbox in self.runtime.pods())
+
+    async def _init(
+        self, pod: Pod, container: Container, sandbox: PodSandbox, memory: PodMemory
+    ) -> tuple[bool, float | None]:
+        """Whether the next container may start."""
+        if container.sidecar:
+            again = await self._keep_running(pod, container, sandbox, memory)
+            run = _fresh(self.runtime.get(pod.metadata.uid) or sandbox, container.name)
+            verdicts = memory.verdicts.get((run.name, run.attempt)) if run else None
+            return bool(verdicts and verdicts.started), again
+        run = _fresh(sandbox, container.name)
+        if run is None:
+            return False, await self._start(pod, container, sandbox, memory)
+        state = run.state
+        if state is None or state["status"] == "running":
+            return False, None
+        if state["exitCode"] and should_restart(pod, container, state["exitCode"]):
+            return False, await self.starter.start(pod, container, sandbox, memory, state)
+        return state["exitCode"] == 0, None
+
+    async def _keep_running(
+        self, pod: Pod, container: Container, sandbox: PodSandbox, memory: PodMemory
+    ) -> float | None:
+        run = _fresh(sandbox, container.name)
+        if run is None:
+            earlier = sandbox.latest(container.name)
+            if earlier and earlier.state and not should_restart(pod, container, earlier.state["exitCode"]):
+                return None
+            return await self._start(pod, container, sandbox, memory)
+        state = run.state
+        if state is None:
+            return await self._start(pod, container, sandbox, memory)
+        if state["status"] == "running":
+            await self._mind(pod, container, run, sandbox, memory)
+            return None
+        memory.stop_probing(name=container.name)
+        if should_restart(pod, container, state["exitCode"]):
+            return await self._start(pod, container, sandbox, memory, again=run)
+        return None
+
+    async def _start(
+        self, pod: Pod, container: Container, sandbox: PodSandbox, memory: PodMemory, again: ContainerRun | None = None
+    ) -> float | None:
+        wait = await self.starter.start(pod, container, sandbox, memory, again.state if again else None)
+        if wait is not None:
+            return wait
+        now = self.runtime.get(pod.metadata.uid)
+        run = now.latest(container.name) if now else None
+        if now is None or run is None or run.state is None:
+            return None
+        if run.state["status"] == "exited":
+            return 0.0  # it ended, or could not even start: what follows is the next look's work
+        await self.hooks.after_start(pod, container, run)
+        self.probing.ensure(pod, container, run, now, memory)
+        return None
+
+    async def _mind(
+        self, pod: Pod, container: Container, run: ContainerRun, sandbox: PodSandbox, memory: PodMemory
+    ) -> None:
+        """Probes a running container and ends one that its probes have given up."""
+        verdicts = self.probing.ensure(pod, container, run, sandbox, memory)
+        if verdicts.failed is None or not memory.first_time("probe", run.name, str(run.attempt)):
+            return
+        message = f"Container {run.name} failed {verdicts.failed} probe"
+        if pod.spec.restartPolicy != "Never":
+            message += ", will be restarted"
+        self.say(pod, "Normal", "Killing", message)
+        probe = container.startupProbe if verdicts.failed == "startup" else container.livenessProbe
+        own = probe.terminationGracePeriodSeconds if probe else None
+        grace = pod.spec.terminationGracePeriodSeconds if own is None else own
+        await self.hooks.stop(pod, container, run, max(float(grace), MINIMUM_GRACE_SECONDS))
+
+    async def _refresh_volumes(self, pod: Pod, sandbox: PodSandbox) -> None:
+        if pod_volumes.refreshed(pod):
+            folder = self.runtime.files(pod.metadata.uid).path / "volumes"
+            try:
+                await self.volumes.provide(pod, folder, sandbox.address, self.host_ip)
+            except NotReady:
+                return  # the running pod keeps what it has
+
+    # -- toward the end
+
+    async def _terminate(self, pod: Pod) -> Result:
+        """The Pod was deleted: its containers end in order, then the object goes."""
+        uid = pod.metadata.uid
+        memory = self.memories.setdefault(uid, PodMemory())
+        grace = pod.metadata.deletionGracePeriodSeconds
+        if await self._stopping(pod, memory, pod.spec.terminationGracePeriodSeconds if grace is None else grace):
+            await self._report(pod, memory, deleting=True)
+            return Result()
+        try:
+            await self._report(pod, memory, ended=True)
+            await self.client.delete(PODS, pod.metadata.key, uid=uid, grace_seconds=0)
+        except (NotFound, Conflict):
+            # Gone, or another Pod of the same name by now; either way the cache will tell.
+            pass
+        await self._forget(uid)
+        return Result()
+
+    async def _stopping(self, pod: Pod, memory: PodMemory, grace: float) -> bool:
+        """Asks what runs to stop; False when nothing does any more and the sandbox is gone."""
+        sandbox = self.runtime.get(pod.metadata.uid)
+        running = [run for run in sandbox.runs if run.running] if sandbox and sandbox.alive else []
+        containers = {each.name: each for each in (*pod.spec.initContainers, *pod.spec.containers)}
+        for run in running:
+            if memory.first_time("stop", run.name, str(run.attempt)):
+                self.say(pod, "Normal", "Killing", f"Stopping container {run.name}")
+            await self.hooks.stop(pod, containers[run.name], run, max(float(grace), MINIMUM_GRACE_SECONDS))
+        if running:
+            return True
+        await self._stop_sandbox(pod)
+        return False
+
+    async def _stop_sandbox(self, pod: Pod) -> None:
+        if memory := self.memories.get(pod.metadata.uid):
+            memory.stop_probing()
+        if self.runtime.get(pod.metadata.uid):
+            await self.runtime.stop_pod(pod.metadata.uid)
+
+    # -- reporting
+
+    async def _report(self, pod: Pod, memory: PodMemory, *, ended: bool = False, deleting: bool = False) -> None:
+        """Writes the status when it differs; a pod that is over has left nothing running before that is said."""
+        now = datetime.now(UTC)
+        status = pod_status(pod, self._seen(pod, memory, ended), host_ip=self.host_ip, now=now)
+        if status.phase in TERMINAL and not ended and not deleting:
+            await self._stop_sandbox(pod)
+            status = pod_status(pod, self._seen(pod, memory, ended=True), host_ip=self.host_ip, now=now)
+        if status == pod.status:
+            return
+        meta = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resourceVersion}
+        document = wire(status)
+        for name in ("reason", "message", "initContainerStatuses"):
+            document.setdefault(name, None)
+        patch = {"metadata": meta, "status": document}
+        written = await self.client.patch(PODS, pod.metadata.key, patch, subresource="status")
+        self.written[pod.metadata.uid] = written
+
+    def _seen(self, pod: Pod, memory: PodMemory, ended: bool) -> Seen:
+        sandbox = self.runtime.get(pod.metadata.uid)
+        current = {run.name: run.attempt for run in sandbox.runs} if sandbox else {}
+        for run in sandbox.runs if sandbox else ():
+            current[run.name] = max(current[run.name], run.attempt)
+        verdicts = {name: memory.verdicts.get((name, attempt)) for name, attempt in current.items()}
+        return Seen(
+            sandbox=sandbox,
+            waiting=memory.waiting,
+            started=frozenset(name for name, each in verdicts.items() if each and each.started),
+            ready=frozenset(name for name, each in verdicts.items() if each and each.ready),
+            failure=memory.failure,
+            ended=ended,
+        )
+
+
+def _fresh(sandbox: PodSandbox, name: str) -> ContainerRun | None:
+    """The newest run of a container, if it belongs to this sandbox and not to one before."""
+    run = sandbox.latest(name)
+    if run is None or run.state is None or run.running:
+        return run
+    return run if run.state["finishedAt"] >= sandbox.createdAt else None
+
+
+def _nothing_to_restart(pod: Pod, sandbox: PodSandbox) -> bool:
+    for container in pod.spec.containers:
+        run = sandbox.latest(container.name)
+        if run is None or run.state is None or should_restart(pod, container, run.state["exitCode"]):
+            return False
+    return True
+
+
+def _overdue(pod: Pod) -> Failure | None:
+    left = _until_overdue(pod)
+    if left is None or left > 0:
+        return None
+    return Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+
+def _until_overdue(pod: Pod) -> float | None:
+    if pod.spec.activeDeadlineSeconds is None or pod.status.startTime is None:
+        return None
+    return pod.status.startTime.timestamp() + pod.spec.activeDeadlineSeconds - time.time()
+
+
+def _soonest(*times: float | None) -> float | None:
+    return min((seconds for seconds in times if seconds is not None), default=None)
