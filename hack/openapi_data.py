@@ -51,21 +51,20 @@ SERVED: dict[str, list[str]] = {
     "apis/policy/v1": ["poddisruptionbudgets"],
 }
 LEFT_OUT = {
-    "namespaces/finalize": False,
-    "nodes/proxy": True,
-    "pods/attach": True,
-    "pods/ephemeralcontainers": True,
-    "pods/eviction": True,
-    "pods/exec": True,
-    "pods/portforward": True,
-    "pods/proxy": True,
-    "pods/resize": True,
-    "serviceaccounts/token": True,
-    "services/proxy": True,
+    "nodes/proxy",
+    "pods/attach",
+    "pods/ephemeralcontainers",
+    "pods/exec",
+    "pods/portforward",
+    "pods/proxy",
+    "pods/resize",
+    "serviceaccounts/token",
+    "services/proxy",
 }
 OPTIONS = ["CreateOptions", "DeleteOptions", "Status", "WatchEvent"]
 
-Fetch = Callable[[str], Any]
+Fetch = Callable[..., Any]
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def from_server(kubeconfig: Path) -> Fetch:
@@ -78,10 +77,10 @@ def from_server(kubeconfig: Path) -> Fetch:
     else:
         context.load_verify_locations(cadata=b64decode(cluster["certificate-authority-data"]).decode())
 
-    def fetch(path: str) -> Any:
+    def fetch(path: str, accept: str = "application/json") -> Any:
         request = urllib.request.Request(cluster["server"] + path)
         request.add_header("Authorization", f"Bearer {user['token']}")
-        request.add_header("Accept", "application/json")
+        request.add_header("Accept", accept)
         with urllib.request.urlopen(request, context=context) as answer:
             return json.load(answer)
 
@@ -93,7 +92,7 @@ def served_resources(found: list[dict[str, Any]], plurals: list[str]) -> list[di
     kept = []
     for entry in found:
         name = entry["name"]
-        if name.split("/")[0] in plurals and not LEFT_OUT.get(name, False):
+        if name.split("/")[0] in plurals and name not in LEFT_OUT:
             kept.append({key: value for key, value in entry.items() if key != "storageVersionHash"})
     return sorted(kept, key=lambda entry: entry["name"])
 
@@ -146,7 +145,7 @@ def lean_document(document: dict[str, Any], prefix: str, plurals: list[str]) -> 
         if parts[0] not in plurals:
             continue
         subresource = f"{parts[0]}/{parts[2]}" if len(parts) > 2 else ""
-        if LEFT_OUT.get(subresource, False) or len(parts) > 3:
+        if subresource in LEFT_OUT or len(parts) > 3:
             continue
         lean = without_descriptions(item)
         paths[path] = {verb: lean_operation(one) if isinstance(one, dict) else one for verb, one in lean.items()}
@@ -233,14 +232,17 @@ def field_facts(structs: dict[str, dict[str, GoField]], kind: str, parent: str) 
 
 def collect(fetch: Fetch, modules: Path) -> dict[str, Any]:
     version = fetch("/version")
-    resources, documents = {}, {}
+    resources, documents, columns = {}, {}, {}
     names: set[str] = set()
     for prefix, plurals in SERVED.items():
         resources[prefix] = served_resources(fetch(f"/{prefix}")["resources"], plurals)
         documents[prefix] = lean_document(fetch(f"/openapi/v3/{prefix}"), prefix, plurals)
+        for plural in plurals:
+            columns[f"{prefix}/{plural}"] = fetch(f"/{prefix}/{plural}", TABLE)["columnDefinitions"]
         names |= set(documents[prefix]["components"]["schemas"])
     facts = go_facts(modules, version["gitVersion"], names)
-    return {"version": version, "resources": resources, "documents": documents, "fields": facts}
+    found = {"version": version, "resources": resources, "documents": documents, "fields": facts}
+    return {**found, "columns": columns}
 
 
 def write(data: dict[str, Any], target: Path = TARGET) -> None:

@@ -10,13 +10,14 @@ from aiohttp import web
 
 from gpu_runtime.local.apiserver import discovery, verbs
 from gpu_runtime.local.apiserver.auth import Authenticator
-from gpu_runtime.local.apiserver.builtin import data
+from gpu_runtime.local.apiserver.builtin import builtin_groups, data
 from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
-from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allowed
-from gpu_runtime.local.apiserver.negotiation import wanted_form
+from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allowed, not_found
+from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.negotiation import wanted_form, wants_yaml
 from gpu_runtime.local.apiserver.openapi import OpenApi
-from gpu_runtime.local.apiserver.store import WriteFailed
+from gpu_runtime.local.apiserver.store import WriteFailed, decode
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
 from gpu_runtime.local.apiserver.targets import Target, parse_target
 
@@ -39,8 +40,28 @@ OBJECT: dict[str, Handler] = {
 }
 
 
+def _fits(target: Target, kind: Kind) -> bool:
+    """Whether the path gives a namespace exactly where the kind needs one."""
+    if kind.namespaced:
+        return bool(target.namespace) or not target.name
+    return not target.namespace
+
+
 def _failed(status: Status) -> web.Response:
     return json_response(status.wire(), status.code, status.headers)
+
+
+def _as_yaml(answer: web.Response) -> web.Response:
+    import yaml  # noqa: PLC0415 - hardly any client asks for it
+
+    if answer.content_type != "application/json" or not isinstance(answer.body, bytes):
+        return answer
+    text = yaml.safe_dump(decode(answer.body))
+    return web.Response(text=text, status=answer.status, content_type="application/yaml")
+
+
+def no_resource() -> Status:
+    return Status(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def page_not_found() -> web.Response:
@@ -58,6 +79,12 @@ class Api:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Every request; nothing that a client sends ends in a traceback."""
+        answer = await self._answer(request)
+        if isinstance(answer, web.Response) and wants_yaml(request.headers.get("Accept", "")):
+            return _as_yaml(answer)
+        return answer
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             self._authenticator.check(request)
             target = parse_target(request.rel_url.raw_path)
@@ -83,19 +110,19 @@ class Api:
 
     async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         kind = self._cluster.registry.find(target.group, target.version, target.plural)
-        if kind is None or (target.namespace and not kind.namespaced):
-            return page_not_found()
-        if target.name and kind.namespaced and not target.namespace:
-            return page_not_found()
+        if kind is None or not _fits(target, kind):
+            if target.group and target.group not in builtin_groups():
+                return page_not_found()
+            raise no_resource()
         if target.subresource:
             if target.subresource not in kind.subresources:
-                return page_not_found()
+                raise not_found(kind.subject, target.name) if kind.custom else no_resource()
             handler = SUBRESOURCES.get((target.subresource, request.method))
         elif target.name:
             handler = OBJECT.get(request.method)
         else:
             handler = COLLECTION.get(request.method)
-            if request.method == "POST" and kind.namespaced and not target.namespace:
+            if request.method in ("POST", "DELETE") and kind.namespaced and not target.namespace:
                 handler = None
             if request.method == "DELETE" and "deletecollection" not in kind.verbs:
                 handler = None
@@ -109,6 +136,8 @@ class Api:
         """Everything that is not about objects: discovery, OpenAPI, health."""
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
+        if request.rel_url.raw_path.startswith(("/api/", "/apis/")) and "//" in request.rel_url.raw_path:
+            raise no_resource()
         parts = request.path.strip("/").split("/")
         if parts[0] in ("healthz", "livez", "readyz"):
             return web.Response(text="ok")

@@ -22,6 +22,11 @@ def data() -> dict[str, Any]:
 
 
 @cache
+def builtin_groups() -> frozenset[str]:
+    return frozenset(prefix.split("/")[1] for prefix in data()["documents"] if prefix.startswith("apis/"))
+
+
+@cache
 def library() -> Library:
     schemas: dict[str, Any] = {}
     for document in data()["documents"].values():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from gpu_runtime.local.apiserver import table
 from gpu_runtime.local.apiserver.documents import check_type, parse, read
@@ -30,7 +31,7 @@ class Call:
 
     @property
     def query(self) -> Mapping[str, str]:
-        return self.request.query
+        return {**self.request.query, "watch": "true"} if self.target.watch else self.request.query
 
     @property
     def content_type(self) -> str:
@@ -53,7 +54,7 @@ class Call:
     def object(self, validation: str) -> Object:
         """The body as an object of the path's kind."""
         document = check_type(self.document(), self.kind.kind, self.kind.api_version, custom=self.kind.custom)
-        return read(self.kind, document, validation, self.warnings)
+        return read(self.kind, document, validation, self.warnings, self.body)
 
     def answer(self, body: bytes, status: int = 200) -> web.Response:
         """One object in the form that the client asked for."""
@@ -64,12 +65,10 @@ class Call:
             return json_response(table.partial(decode(body)), status, self.headers())
         return json_response(body, status, self.headers())
 
-    def headers(self) -> dict[str, str]:
-        # aiohttp allows one value a name in a plain dict; several warnings may share a header, comma separated.
-        if not self.warnings:
-            return {}
+    def headers(self) -> CIMultiDict[str]:
+        """One Warning header for each warning."""
         quoted = [one.replace("\\", "\\\\").replace('"', '\\"') for one in dict.fromkeys(self.warnings)]
-        return {"Warning": ", ".join(f'299 - "{one}"' for one in quoted)}
+        return CIMultiDict([("Warning", f'299 - "{one}"') for one in quoted])
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

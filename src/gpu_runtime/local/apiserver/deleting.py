@@ -53,9 +53,12 @@ class Deleter:
         graceful, pending = self._grace(kind, obj, options)
         if pending:
             return Deletion(obj, False, None)
+        if not kind.strategy.removable(obj):
+            return Deletion(obj, False, self._write(kind, key, obj, before, options))
         wait_for = [one for one in meta.get("finalizers") or [] if one not in (ORPHAN, FOREGROUND)]
-        wait_for += _propagation(meta.get("finalizers") or [], options)
-        waits = bool(wait_for) or not kind.strategy.removable(obj)
+        orphans = kind.strategy.orphans_by_default
+        wait_for += _propagation(meta.get("finalizers") or [], options, orphans)
+        waits = bool(wait_for)
         if graceful is None and waits:
             self._mark(meta)
         if wait_for:
@@ -135,7 +138,7 @@ def check_preconditions(subject: Subject, obj: Object, options: DeleteOptions) -
         )
 
 
-def _propagation(finalizers: list[str], options: DeleteOptions) -> list[str]:
+def _propagation(finalizers: list[str], options: DeleteOptions, orphans: bool) -> list[str]:
     """The finalizers that garbage collection must remove first."""
     if options.orphan is not None:
         return [ORPHAN] if options.orphan else []
@@ -146,7 +149,8 @@ def _propagation(finalizers: list[str], options: DeleteOptions) -> list[str]:
             return [FOREGROUND]
         case "Background":
             return []
-    return [one for one in finalizers if one in (ORPHAN, FOREGROUND)]
+    found = [one for one in finalizers if one in (ORPHAN, FOREGROUND)]
+    return found or ([ORPHAN] if orphans else [])
 
 
 def deleted_status(kind: Kind, obj: Object) -> Object:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import msgspec
 
 from gpu_runtime.local.apiserver import protobuf
 from gpu_runtime.local.apiserver.builtin import named_node
-from gpu_runtime.local.apiserver.errors import bad_request, unsupported_media_type
+from gpu_runtime.local.apiserver.errors import Subject, bad_request, invalid, unsupported_media_type, wrong
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.schema import Reading, WrongType
 from gpu_runtime.local.apiserver.store import Object, decode
@@ -25,6 +27,8 @@ def parse(body: bytes, content_type: str) -> Any:
             return decode(body)
         except msgspec.DecodeError as error:
             raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from None
+        except UnicodeDecodeError:
+            return parse(body.decode("utf-8", "replace").encode(), content_type)
         except RecursionError:
             raise bad_request("the object provided is nested too deeply") from None
     if media == "application/yaml":
@@ -42,14 +46,69 @@ def parse(body: bytes, content_type: str) -> Any:
 def _parse_yaml(body: bytes) -> Any:
     import yaml  # noqa: PLC0415 - 30 ms that most servers never need
 
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """YAML 1.1 to the letter, as the real server reads it: a bare `y` is true."""
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:y|Y|n|N)$"), list("yYnN"))
+    Loader.add_constructor("tag:yaml.org,2002:bool", _yaml_truth)
     try:
-        return yaml.load(body, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+        return yaml.load(body, Loader)  # noqa: S506 - derived from a safe loader
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise bad_request("the object provided is unrecognized (must be of type YAML)") from None
 
 
+def _yaml_truth(_loader: Any, node: Any) -> bool:
+    return str(node.value).lower() in ("y", "yes", "true", "on")
+
+
+def repeated_fields(body: bytes) -> list[str]:
+    """Paths of fields that a JSON document gives more than once; readers keep the last."""
+    if not _has_repeated(body):
+        return []
+    found: list[str] = []
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, _Pairs):
+            seen = set()
+            for key, one in value:
+                inside = f"{path}.{key}" if path else key
+                if key in seen:
+                    found.append(inside)
+                else:
+                    walk(one, inside)
+                seen.add(key)
+        elif isinstance(value, list):
+            for at, one in enumerate(value):
+                walk(one, f"{path}[{at}]")
+
+    walk(json.loads(body, object_pairs_hook=_Pairs), "")
+    return list(dict.fromkeys(found))
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as it was written."""
+
+
+def _has_repeated(body: bytes) -> bool:
+    repeated = False
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        made = dict(pairs)
+        repeated = repeated or len(made) != len(pairs)
+        return made
+
+    try:
+        json.loads(body, object_pairs_hook=collect)
+    except (ValueError, RecursionError):
+        return False
+    return repeated
+
+
 def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> Object:
     """Refuses a document of another kind or version than the path's."""
+    if document is None and not custom:
+        return {}
     if not isinstance(document, dict):
         raise bad_request(f'{kind} in version "{api_version}" cannot be handled as a {kind}: not a JSON object')
     found_kind, found_version = document.get("kind"), document.get("apiVersion")
@@ -60,6 +119,10 @@ def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> O
         raise bad_request("Object 'Kind' is missing in the document")
     if not found_version and custom:
         raise bad_request("Object 'apiVersion' is missing in the document")
+    if custom and found_kind != kind and found_version == api_version:
+        name = (document.get("metadata") or {}).get("name", "")
+        subject = Subject(api_version.partition("/")[0], "", str(found_kind))
+        raise invalid(subject, name, [wrong("kind", found_kind, f"must be {kind}")])
     if found_kind and found_kind != kind:
         raise bad_request(
             f'{found_kind} in version "{found_version or api_version}" cannot be handled as a {kind}: '
@@ -72,7 +135,7 @@ def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> O
     return document
 
 
-def read(kind: Kind, document: Object, validation: str, warnings: list[str]) -> Object:
+def read(kind: Kind, document: Object, validation: str, warnings: list[str], body: bytes = b"") -> Object:
     """A document as an object of `kind`, with defaults; unknown fields are refused, reported or dropped as asked."""
     reading = Reading()
     try:
@@ -83,15 +146,18 @@ def read(kind: Kind, document: Object, validation: str, warnings: list[str]) -> 
         ) from None
     except RecursionError:
         raise bad_request("the object provided is nested too deeply") from None
-    report_unknown(kind, reading.unknown, validation, warnings)
+    unknown = sorted(reading.unknown) if kind.custom else reading.unknown
+    faults = [f'unknown field "{path}"' for path in unknown]
+    if body and validation != "Ignore":
+        faults += [f'duplicate field "{path}"' for path in repeated_fields(body)]
+    report_faults(kind, faults, validation, warnings)
     kind.strategy.default(obj)
     return obj
 
 
-def report_unknown(kind: Kind, unknown: list[str], validation: str, warnings: list[str]) -> None:
-    if not unknown or validation == "Ignore":
+def report_faults(kind: Kind, texts: list[str], validation: str, warnings: list[str]) -> None:
+    if not texts or validation == "Ignore":
         return
-    texts = [f'unknown field "{path}"' for path in unknown]
     if validation == "Warn":
         warnings += texts
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause, bad_request, disallowed, immutable, required, wrong
+from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.names import (
     NameRule,
     annotation_causes,
@@ -17,6 +18,7 @@ from gpu_runtime.local.apiserver.store import Object
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
+STANDARD = ("kubernetes", ORPHAN, FOREGROUND)
 _OWNER_FIELDS = ("kind", "name", "uid")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _SERVER_SET = ("selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "uid")
@@ -33,14 +35,31 @@ def begin(obj: Object, now: str, uid: str) -> None:
 
 def place(obj: Object, namespace: str) -> None:
     """Puts the object into the namespace of the request; an object that names another one is refused."""
+    if not namespace:
+        obj["metadata"].pop("namespace", None)
+        return
     found = obj["metadata"].get("namespace", "")
-    if not found and namespace:
+    if not found:
         obj["metadata"]["namespace"] = namespace
     elif found != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def causes(metadata: dict[str, Any], namespaced: bool, rule: NameRule, field: str = "metadata") -> list[Cause]:
+def without_repeated_owners(metadata: dict[str, Any], warnings: list[str]) -> None:
+    """Keeps the first of equal owner references, and says so."""
+    owners = metadata.get("ownerReferences") or []
+    kept = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
+    if len(kept) != len(owners):
+        metadata["ownerReferences"] = kept
+        repeated = ", ".join(sorted({owner.get("uid", "") for owner in kept if owners.count(owner) > 1}))
+        warnings.append(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+            "and may reject such requests as early as 1.24; please fix your requests; "
+            f"duplicate UID(s) observed: {repeated}"
+        )
+
+
+def causes(metadata: dict[str, Any], kind: Kind, rule: NameRule, field: str = "metadata") -> list[Cause]:
     """Everything wrong with an object's metadata."""
     found = []
     if not metadata.get("name"):
@@ -50,16 +69,25 @@ def causes(metadata: dict[str, Any], namespaced: bool, rule: NameRule, field: st
     else:
         found += name_causes(rule, metadata, field)
     namespace = metadata.get("namespace", "")
-    if namespaced:
+    if kind.namespaced:
         if not namespace:
             found.append(required(f"{field}.namespace"))
         else:
             found += [wrong(f"{field}.namespace", namespace, message) for message in dns_label(namespace)]
-    found += label_causes(metadata.get("labels") or {}, f"{field}.labels")
-    found += annotation_causes(metadata.get("annotations") or {}, f"{field}.annotations")
-    found += _owner_causes(metadata.get("ownerReferences") or [], f"{field}.ownerReferences")
-    found += _finalizer_causes(metadata.get("finalizers") or [], f"{field}.finalizers")
+    found += _content_causes(metadata, field)
+    finalizers = metadata.get("finalizers") or []
+    found += _finalizer_causes(finalizers, f"{field}.finalizers")
+    if not kind.custom and kind.group != "apiextensions.k8s.io":
+        text = "name is neither a standard finalizer name nor is it fully qualified"
+        bare = [(at, one) for at, one in enumerate(finalizers) if "/" not in one and one not in STANDARD]
+        found += [wrong(f"{field}.finalizers[{at}]", one, text) for at, one in bare]
     return found
+
+
+def _content_causes(metadata: dict[str, Any], field: str) -> list[Cause]:
+    found = label_causes(metadata.get("labels") or {}, f"{field}.labels")
+    found += annotation_causes(metadata.get("annotations") or {}, f"{field}.annotations")
+    return found + _owner_causes(metadata.get("ownerReferences") or [], f"{field}.ownerReferences")
 
 
 def _owner_causes(owners: list[dict[str, Any]], field: str) -> list[Cause]:
@@ -111,6 +139,7 @@ def update_causes(new: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
             shown = ", ".join(f'"{one}"' for one in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
             found.append(disallowed("metadata.finalizers", f"{text} []string{{{shown}}}"))
-    return found + [
+    found += [
         immutable(f"metadata.{field}", new.get(field)) for field in _IMMUTABLE if new.get(field) != old.get(field)
     ]
+    return found + _content_causes(new, "metadata")

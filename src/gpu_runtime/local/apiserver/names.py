@@ -120,7 +120,7 @@ def port_name(name: str) -> list[str]:
     found = ["must be no more than 15 characters"] if len(name) > 15 else []
     if not _PORT_PATTERN.fullmatch(name):
         found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not any(one.isalpha() for one in name):
+    if not any("a" <= one <= "z" for one in name):
         found.append("must contain at least one letter (a-z)")
     if "--" in name:
         found.append("must not contain consecutive hyphens")

@@ -8,13 +8,24 @@ PLAIN, TABLE, PARTIAL = "plain", "table", "partial"
 _FORMS = {"Table": TABLE, "PartialObjectMetadata": PARTIAL, "PartialObjectMetadataList": PARTIAL}
 
 
+def wants_yaml(accept: str) -> bool:
+    """Whether YAML is the first thing that the client names and we can give."""
+    for choice in accept.split(","):
+        media = choice.split(";")[0].strip()
+        if media in ("application/json", "application/*", "*/*"):
+            return False
+        if media == "application/yaml":
+            return True
+    return False
+
+
 def wanted_form(accept: str) -> str:
     """The first form of the Accept header that we can give; 406 when there is none."""
     if not accept:
         return PLAIN
     for choice in accept.split(","):
         media, *pairs = [part.strip() for part in choice.split(";")]
-        if media not in ("application/json", "application/*", "*/*"):
+        if media not in ("application/json", "application/yaml", "application/*", "*/*"):
             continue
         parameters = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         form = parameters.get("as", "")

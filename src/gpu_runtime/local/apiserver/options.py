@@ -39,14 +39,14 @@ def truth(query: Query, name: str) -> bool:
     return query.get(name, "").lower() in ("true", "1") if name in query else False
 
 
-def version_of(text: str, field: str = "resourceVersion") -> int:
+def version_of(text: str, *, watch: bool = False, field: str = "resourceVersion") -> int:
     """A resourceVersion as a number; 0 for none."""
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal()):
-        raise invalid(
-            _options("ListOptions"), "", [wrong(field, text, f'strconv.ParseUint: parsing "{text}": invalid syntax')]
-        )
+        why = f'{field}: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        # The real server answers a watch with a bare 500 here.
+        raise Status(500, "", why) if watch else bad_request(f"invalid resource version: {why}")
     return int(text)
 
 
@@ -60,10 +60,10 @@ class WriteOptions:
 
 def write_options(query: Query, kind: str) -> WriteOptions:
     causes: list[Cause] = []
-    dry_run = dry_run_asked(query.get("dryRun", ""), causes)
+    dry_run = dry_run_asked(query, causes)
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
-        causes.append(unsupported("fieldValidation", validation, ["Ignore", "Strict", "Warn"]))
+        causes.append(unsupported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
     if len(query.get("fieldManager", "")) > 128:
         causes.append(Cause("FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"))
     if causes:
@@ -71,8 +71,9 @@ def write_options(query: Query, kind: str) -> WriteOptions:
     return WriteOptions(dry_run, validation)
 
 
-def dry_run_asked(value: str, causes: list[Cause]) -> bool:
-    if value and value != "All":
+def dry_run_asked(query: Query, causes: list[Cause]) -> bool:
+    value = query.get("dryRun")
+    if value is not None and value != "All":
         causes.append(unsupported("dryRun", [value], ["All"]))
     return value == "All"
 
@@ -100,7 +101,7 @@ def read_options(query: Query) -> ReadOptions:
     options = ReadOptions(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
-        version=version_of(version) if version else None,
+        version=version_of(version, watch=truth(query, "watch")) if version else None,
         match=query.get("resourceVersionMatch", ""),
         limit=number(query, "limit") or 0,
         token=query.get("continue", ""),
@@ -182,7 +183,7 @@ def _from_query(query: Query, causes: list[Cause]) -> DeleteOptions:
         grace=number(query, "gracePeriodSeconds"),
         propagation=query.get("propagationPolicy") or None,
         orphan=truth(query, "orphanDependents") if "orphanDependents" in query else None,
-        dry_run=dry_run_asked(query.get("dryRun", ""), causes),
+        dry_run=dry_run_asked(query, causes),
     )
 
 

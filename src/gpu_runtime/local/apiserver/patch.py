@@ -10,6 +10,10 @@ class PatchFailed(Exception):
     """The patch does not apply to this document (422)."""
 
 
+class BadDirective(Exception):
+    """A strategic merge patch that contradicts the kind's schema; the real server answers it with a bare 500."""
+
+
 class NotAPatch(Exception):
     """The document is not a patch at all (400)."""
 
@@ -54,9 +58,7 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
         case "remove":
             return _remove(document, pointer)
         case "replace":
-            _lookup(document, pointer)
-            value = copy.deepcopy(_value(operation))
-            return value if pointer == "" else _add(_remove(document, pointer), pointer, value)
+            return _replace(document, pointer, copy.deepcopy(_value(operation)))
         case "move":
             value = _lookup(document, _source(operation))
             return _add(_remove(document, _source(operation)), pointer, value)
@@ -134,6 +136,19 @@ def _add(document: Any, pointer: str, value: Any) -> Any:
     elif isinstance(parent, list):
         at = len(parent) if last == "-" else _index(last, len(parent), pointer)
         parent.insert(at, value)
+    else:
+        raise PatchFailed(f"doc is missing path: {pointer}: missing value")
+    return document
+
+
+def _replace(document: Any, pointer: str, value: Any) -> Any:
+    if pointer == "":
+        return value
+    parent, last = _parent(document, pointer)
+    if isinstance(parent, dict):
+        parent[last] = value
+    elif isinstance(parent, list):
+        parent[_index(last, len(parent) - 1, pointer)] = value
     else:
         raise PatchFailed(f"doc is missing path: {pointer}: missing value")
     return document

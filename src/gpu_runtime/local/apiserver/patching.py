@@ -8,13 +8,21 @@ import msgspec
 
 from gpu_runtime.local.apiserver.calls import Call
 from gpu_runtime.local.apiserver.documents import check_type, read
-from gpu_runtime.local.apiserver.errors import Status, bad_request, unsupported_media_type
+from gpu_runtime.local.apiserver.errors import (
+    Status,
+    Subject,
+    bad_request,
+    invalid,
+    required,
+    unsupported_media_type,
+    wrong,
+)
 from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
-from gpu_runtime.local.apiserver.patch import NotAPatch, PatchFailed, json_patch, merge_patch
-from gpu_runtime.local.apiserver.store import Object, decode
+from gpu_runtime.local.apiserver.patch import BadDirective, NotAPatch, PatchFailed, json_patch, merge_patch
+from gpu_runtime.local.apiserver.store import Object, decode, encode
 from gpu_runtime.local.apiserver.strategic import strategic_patch
-from gpu_runtime.local.apiserver.writing import Change
+from gpu_runtime.local.apiserver.writing import Change, check_name
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -26,14 +34,19 @@ def media_type(call: Call) -> str:
     """The kind of patch, which this kind must support."""
     media = call.content_type.split(";")[0].strip()
     if media in APPLY:
+        if not call.query.get("fieldManager"):
+            options = Subject("meta.k8s.io", "PatchOptions", "PatchOptions")
+            raise invalid(options, "", [required("fieldManager", "is required for apply patch")])
         raise unsupported_media_type(
             "server-side apply is not served by the embedded API server; use client-side apply (kubectl apply without "
             f"--server-side) or one of: {JSON}, {MERGE}, {STRATEGIC}"
         )
-    accepted = [JSON, MERGE] if call.kind.custom else [JSON, MERGE, STRATEGIC]
-    if media not in accepted:
+    if media not in (JSON, MERGE, STRATEGIC):
+        raise unsupported_media_type("415: Unsupported Media Type")
+    if media == STRATEGIC and call.kind.custom:
         raise unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{JSON}, {MERGE}, application/apply-patch+yaml"
         )
     return media
 
@@ -56,10 +69,21 @@ def patch_of(call: Call, options: WriteOptions) -> Change:
     def change(stored: Object) -> Object:
         document = {"apiVersion": kind.api_version, "kind": kind.kind, **stored}
         patched = apply(media, document, body, kind)
-        check_type(patched, kind.kind, kind.api_version, custom=kind.custom)
-        return read(kind, patched, options.validation, call.warnings)
+        try:
+            check_type(patched, kind.kind, kind.api_version, custom=kind.custom)
+            found = read(kind, patched, options.validation, call.warnings)
+        except Status as refused:
+            raise unreadable(patched, refused) from None
+        check_name(found, call.name)
+        return found
 
     return change
+
+
+def unreadable(patched: Any, why: Status) -> Status:
+    """The patch applies, but what it makes is not an object of the kind."""
+    text = why.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or why.message
+    return invalid(Subject("", "", ""), "", [wrong("patch", encode(patched).decode(), text)])
 
 
 def apply(media: str, document: Object, body: Any, kind: Kind) -> Any:
@@ -72,6 +96,8 @@ def apply(media: str, document: Object, body: Any, kind: Kind) -> Any:
         return strategic_patch(document, body, kind.format.node)
     except NotAPatch as error:
         raise bad_request(str(error)) from None
+    except BadDirective as error:
+        raise Status(500, "", str(error)) from None
     except PatchFailed as error:
         raise Status(
             422, "Invalid", f"the server rejected our request due to an error in our request: {error}", {}

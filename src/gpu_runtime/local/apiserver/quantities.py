@@ -25,9 +25,13 @@ def nanos(value: Any) -> int:
     return _parse(value)[0]
 
 
-def canonical(value: Any) -> str:
-    """The spelling that the server stores: `1024Mi` is `1Gi`, `0.5` is `500m`."""
+def canonical(value: Any, *, coarse: bool = False) -> str:
+    """The spelling that the server stores: `1024Mi` is `1Gi`, `0.5` is `500m`; coarse ones are rounded up to milli."""
     amount, family = _parse(value)
+    if coarse:
+        amount = -(-amount // 10**6) * 10**6
+    if family == "exponent" and isinstance(value, str) and value.endswith(("e0", "E0")):
+        return value
     if amount == 0:
         return "0"
     if family == "binary" and not -1024 * NANO < amount < 1024 * NANO:

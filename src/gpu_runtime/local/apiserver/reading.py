@@ -83,13 +83,20 @@ async def list_page(store: Store, kind: Kind, namespace: str, options: ReadOptio
         raise _expired(error, start) from None
     if start:
         records = [record for record in records if record.key > start]
-    if matches is not None:
-        records = [record for record in records if matches(record)]
-    if not options.limit or len(records) <= options.limit:
-        return Page(version, records)
-    kept = records[: options.limit]
-    remaining = len(records) - options.limit if matches is None else None
-    return Page(version, kept, _pack(version, kept[-1].key), remaining)
+    if options.limit <= 0:
+        return Page(version, records if matches is None else [record for record in records if matches(record)])
+    return _first(records, options.limit, version, matches)
+
+
+def _first(records: list[Record], limit: int, version: int, matches: Matcher | None) -> Page:
+    """As many matching records as asked for; there is more to ask for when any record is left, matching or not."""
+    kept: list[Record] = []
+    for at, record in enumerate(records, 1):
+        if matches is None or matches(record):
+            kept.append(record)
+        if len(kept) == limit and at < len(records):
+            return Page(version, kept, _pack(version, record.key), len(records) - at if matches is None else None)
+    return Page(version, kept)
 
 
 def _expired(error: Compacted, start: str) -> Status:
@@ -109,4 +116,5 @@ def list_body(kind: Kind, page: Page) -> bytes:
     """The list as JSON; items of custom kinds name their kind, those of built-in kinds do not."""
     items = [kind.wire(record) for record in page.records] if kind.custom else [record.body for record in page.records]
     head = f'{{"kind":"{kind.list_kind}","apiVersion":"{kind.api_version}","metadata":'.encode()
-    return head + encode(page.metadata()) + b',"items":[' + b",".join(items) + b"]}"
+    metadata = {"continue": "", **page.metadata()} if kind.custom else page.metadata()
+    return head + encode(metadata) + b',"items":[' + b",".join(items) + b"]}"

@@ -9,31 +9,13 @@ from aiohttp import web
 from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.documents import check_type, read
-from gpu_runtime.local.apiserver.errors import Subject, bad_request, invalid, not_found, wrong
+from gpu_runtime.local.apiserver.errors import Status, Subject, bad_request, invalid, not_found, wrong
 from gpu_runtime.local.apiserver.kinds import Kind
-from gpu_runtime.local.apiserver.patching import apply, media_type, parsed
+from gpu_runtime.local.apiserver.patching import apply, media_type, parsed, unreadable
+from gpu_runtime.local.apiserver.selectors import selector_text
 from gpu_runtime.local.apiserver.store import Object
 
 _SUBJECT = Subject("autoscaling", "scales", "Scale")
-
-
-def selector_text(selector: dict[str, Any] | None) -> str:
-    """A LabelSelector object as the one-line selector that it means."""
-    if not selector:
-        return ""
-    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for one in selector.get("matchExpressions") or []:
-        values = ",".join(sorted(one.get("values") or []))
-        match one["operator"]:
-            case "In":
-                terms.append(f"{one['key']} in ({values})")
-            case "NotIn":
-                terms.append(f"{one['key']} notin ({values})")
-            case "Exists":
-                terms.append(one["key"])
-            case "DoesNotExist":
-                terms.append(f"!{one['key']}")
-    return ",".join(sorted(terms))
 
 
 def _at(obj: Any, path: str) -> Any:
@@ -95,11 +77,15 @@ async def patch(cluster: Cluster, call: Call) -> web.StreamResponse:
 
 async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web.StreamResponse:
     kind = call.kind
+    patched = options == "PatchOptions"
     asked = call.options(options)
 
     def change(stored: Object) -> Object:
         scale = wanted(scale_of(kind, stored))
-        replicas, version = _checked(scale, call)
+        try:
+            replicas, version = _checked(scale, call)
+        except Status as refused:
+            raise unreadable(scale, refused) if patched and refused.code == 400 else refused from None
         _set(stored, _paths(kind)["specReplicasPath"], replicas)
         if version:
             stored["metadata"]["resourceVersion"] = version
@@ -123,7 +109,7 @@ def _checked(scale: Any, call: Call) -> tuple[int, str]:
         )
     if meta.get("name", call.name) != call.name:
         raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})")
-    if replicas < 0:
+    if replicas < 0 and not call.kind.custom:
         text = "must be greater than or equal to 0"
         raise invalid(_SUBJECT, call.name, [wrong("spec.replicas", replicas, text)])
     return replicas, version

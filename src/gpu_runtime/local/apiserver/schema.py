@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 from gpu_runtime.local.apiserver.quantities import PATTERN_TEXT, NotAQuantity, canonical
+
+_MICRO = re.compile(r"[^.]*\.\d{6}(Z|[+-]\d\d:\d\d)")
 
 
 class WrongType(Exception):
@@ -54,16 +57,19 @@ def _go_type(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def _mismatch(value: Any, path: str, wanted: str) -> WrongType:
-    return WrongType(f"json: cannot unmarshal {_go_type(value)} into Go struct field {path or '.'} of type {wanted}")
+def _mismatch(value: Any, path: str, reading: Reading, wanted: str) -> WrongType:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    shown = f"number {value}" if is_number and wanted.startswith("int") else _go_type(value)
+    inside = f"{reading.owner}.{path}" if path else "."
+    return WrongType(f"json: cannot unmarshal {shown} into Go struct field {inside} of type {wanted}")
 
 
 class Text(Node):
     zero = ""
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, str):
-            raise _mismatch(value, path, "string")
+            raise _mismatch(value, path, reading, "string")
         return value
 
     def is_zero(self, value: Any) -> bool:
@@ -73,9 +79,9 @@ class Text(Node):
 class Truth(Node):
     zero = False
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, bool):
-            raise _mismatch(value, path, "bool")
+            raise _mismatch(value, path, reading, "bool")
         return value
 
     def is_zero(self, value: Any) -> bool:
@@ -90,9 +96,9 @@ class Integer(Node):
         self.name = name
         self.limit = 2**31 if name == "int32" else 2**63
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, bool) or not isinstance(value, int) or not -self.limit <= value < self.limit:
-            raise _mismatch(value, path, self.name)
+            raise _mismatch(value, path, reading, self.name)
         return value
 
     def is_zero(self, value: Any) -> bool:
@@ -102,9 +108,9 @@ class Integer(Node):
 class Number(Node):
     zero = 0
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise _mismatch(value, path, "float64")
+            raise _mismatch(value, path, reading, "float64")
         return value
 
     def is_zero(self, value: Any) -> bool:
@@ -114,11 +120,11 @@ class Number(Node):
 class IntOrText(Node):
     zero = 0
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise _mismatch(value, path, "intstr.IntOrString")
+            raise _mismatch(value, path, reading, "intstr.IntOrString")
         if isinstance(value, int) and not -(2**31) <= value < 2**31:
-            raise _mismatch(value, path, "int32")
+            raise _mismatch(value, path, reading, "int32")
         return value
 
     def complete(self, value: Any) -> Any:
@@ -126,17 +132,19 @@ class IntOrText(Node):
 
 
 class Amount(Node):
-    """A quantity."""
+    """A quantity; in lists of resources it is not finer than a thousandth."""
 
+    __slots__ = ("coarse",)
     zero = "0"
+
+    def __init__(self, *, coarse: bool = False) -> None:
+        self.coarse = coarse
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
         try:
-            return canonical(value)
+            return canonical(value, coarse=self.coarse)
         except NotAQuantity:
-            raise WrongType(
-                f"quantities must match the regular expression '{PATTERN_TEXT}' (at {path or '.'})"
-            ) from None
+            raise WrongType(f"quantities must match the regular expression '{PATTERN_TEXT}'") from None
 
     def complete(self, value: Any) -> Any:
         return "0" if value is None else value
@@ -150,24 +158,26 @@ class Moment(Node):
     def __init__(self, spec: str) -> None:
         self.spec = spec
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, str):
-            raise _mismatch(value, path, "string")
+            raise _mismatch(value, path, reading, "string")
         try:
             found = datetime.fromisoformat(value)
         except ValueError:
             found = None
-        if found is None or "T" not in value or found.tzinfo is None:
-            raise WrongType(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse (at {path})')
+        exact = self.spec == "seconds" or _MICRO.fullmatch(value)
+        if found is None or "T" not in value or found.tzinfo is None or not exact:
+            layout = "2006-01-02T15:04:05Z07:00" if self.spec == "seconds" else "2006-01-02T15:04:05.000000Z07:00"
+            raise WrongType(f'parsing time "{value}" as "{layout}": cannot parse "{value}"')
         return found.astimezone(UTC).isoformat(timespec=self.spec).replace("+00:00", "Z")
 
 
 class Binary(Node):
     zero = ""
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, str):
-            raise _mismatch(value, path, "[]uint8")
+            raise _mismatch(value, path, reading, "[]uint8")
         try:
             return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
         except (binascii.Error, ValueError):
@@ -182,7 +192,7 @@ class Sequence(Node):
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, list):
-            raise _mismatch(value, path, "[]")
+            raise _mismatch(value, path, reading, "[]")
         items = self.items
         found = []
         for at, one in enumerate(value):
@@ -210,7 +220,7 @@ class Mapping(Node):
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, dict):
-            raise _mismatch(value, path, "map")
+            raise _mismatch(value, path, reading, "map")
         values = self.values
         found = {}
         for key, one in value.items():
@@ -267,7 +277,7 @@ class Struct(Node):
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, dict):
-            raise _mismatch(value, path, self.name)
+            raise _mismatch(value, path, reading, self.name)
         fields = self.fields
         found: dict[str, Any] = {}
         for key, one in value.items():
@@ -275,8 +285,9 @@ class Struct(Node):
             if field is None:
                 reading.unknown.append(f"{path}.{key}" if path else key)
             elif one is not None:
+                reading.owner = self.name
                 read = field.node.read(one, f"{path}.{key}" if path else key, reading)
-                if field.pointer or not field.node.is_zero(read):
+                if field.pointer or not (field.node.is_zero(read) or (read == {} and isinstance(field.node, Struct))):
                     found[key] = read
         return found
 
@@ -353,5 +364,6 @@ class Library:
             case "array":
                 return Sequence(self.node(raw["items"]))
             case "object" if "additionalProperties" in raw:
-                return Mapping(self.node(raw["additionalProperties"]))
+                values = self.node(raw["additionalProperties"])
+                return Mapping(Amount(coarse=True) if isinstance(values, Amount) else values)
         return Node()

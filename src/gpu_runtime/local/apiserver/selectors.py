@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpu_runtime.local.apiserver.errors import Status, bad_request
 from gpu_runtime.local.apiserver.names import label_value, qualified_name
@@ -205,3 +205,22 @@ def selects(selector: dict[str, object] | None, labels: Labels) -> bool:
         Requirement(one["key"], operators[one["operator"]], frozenset(one.get("values") or [])).matches(labels)
         for one in expressions
     )
+
+
+def selector_text(selector: dict[str, Any] | None) -> str:
+    """A LabelSelector object as the one-line selector that it means."""
+    if not selector:
+        return ""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for one in selector.get("matchExpressions") or []:
+        values = ",".join(sorted(one.get("values") or []))
+        match one["operator"]:
+            case "In":
+                terms.append(f"{one['key']} in ({values})")
+            case "NotIn":
+                terms.append(f"{one['key']} notin ({values})")
+            case "Exists":
+                terms.append(one["key"])
+            case "DoesNotExist":
+                terms.append(f"!{one['key']}")
+    return ",".join(sorted(terms))

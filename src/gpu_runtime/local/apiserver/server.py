@@ -82,8 +82,12 @@ class ApiServer:
         environment = Environment()
         self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(environment)), environment, logs)
         Definitions(self.cluster).start()
+        fresh = self.store.version <= 1
         bootstrap(self.cluster, port)
         await self.store.settled()
+        if fresh:
+            # No client has seen what came before: a watch from there is too old, as on a real server.
+            self.store.compact(self.store.version)
         token = ensure_token(folder)
         api = Api(self.cluster, Authenticator(token), f"127.0.0.1:{port}")
         server = web.Server(api.handle, request_factory=_request, handler_cancellation=True)

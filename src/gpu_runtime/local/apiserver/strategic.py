@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gpu_runtime.local.apiserver.patch import NotAPatch
+from gpu_runtime.local.apiserver.patch import BadDirective, NotAPatch
 from gpu_runtime.local.apiserver.schema import Field, Mapping, Node, Sequence, Struct
 
 _DIRECTIVE = "$patch"
@@ -28,7 +28,7 @@ def _merge(target: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[st
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise NotAPatch(f"unrecognized patch type: {directive}")
+        raise BadDirective(f"unknown patch type: {directive} in map: {_go(patch)}")
     if _RETAIN in patch:
         target = {key: value for key, value in target.items() if key in patch[_RETAIN]}
     for key, value in patch.items():
@@ -49,6 +49,13 @@ def _merge(target: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[st
     return target
 
 
+def _go(value: Any) -> str:
+    """A document as Go prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_go(value[key])}" for key in sorted(value)) + "]"
+    return str(value)
+
+
 def _field(node: Node, key: str) -> Field | None:
     if isinstance(node, Struct):
         return node.fields.get(key)
@@ -64,8 +71,9 @@ def _merge_field(target: Any, value: Any, field: Field | None, order: Any) -> An
             return copy.deepcopy(value)
         return _merge(target if isinstance(target, dict) else {}, value, node)
     if isinstance(value, list) and field is not None and field.merges and isinstance(field.node, Sequence):
-        merged = _merge_list(target if isinstance(target, list) else [], value, field)
-        return _ordered(merged, target or [], order, field) if isinstance(order, list) else merged
+        old = target if isinstance(target, list) else []
+        kept = [one for one in value if not (isinstance(one, dict) and one.get(_DIRECTIVE) == "delete")]
+        return _ordered(_merge_list(old, value, field), old, order if isinstance(order, list) else kept, field)
     if isinstance(value, list):
         return [copy.deepcopy(one) for one in value if not (isinstance(one, dict) and _DIRECTIVE in one)]
     return copy.deepcopy(value)
@@ -81,7 +89,7 @@ def _merge_list(target: list[Any], patch: list[Any], field: Field) -> list[Any]:
     found = list(target)
     for one in patch:
         if not isinstance(one, dict) or field.merge_key not in one:
-            raise NotAPatch(f"map: {one} does not contain declared merge key: {field.merge_key}")
+            raise BadDirective(f"map: {_go(one)} does not contain declared merge key: {field.merge_key}")
         key = one[field.merge_key]
         at = next((at for at, old in enumerate(found) if isinstance(old, dict) and old.get(field.merge_key) == key), -1)
         if one.get(_DIRECTIVE) == "delete":
@@ -107,6 +115,6 @@ def _ordered(merged: list[Any], server: list[Any], order: list[Any], field: Fiel
     found: list[Any] = []
     while left and right:
         ours, theirs = key_of(left[0]), key_of(right[0])
-        first = ours in known and theirs in known and known.index(ours) < known.index(theirs)
-        found.append(left.pop(0) if first else right.pop(0))
+        keeps = ours in known and theirs in known and known.index(theirs) < known.index(ours)
+        found.append(right.pop(0) if keeps else left.pop(0))
     return found + left + right

@@ -18,13 +18,16 @@ class Strategy:
     returns_deleted = False
     has_generation = False
     has_status = False
+    orphans_by_default = False
+    rechecks_metadata = True
+    """Whether an update reports faults of labels and the like once more, as the real server does for this kind."""
     fields: tuple[str, ...] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
 
     def default(self, obj: Object) -> None:
         """Fills in what the server fills in for every document that it reads."""
 
-    def prepare_create(self, obj: Object) -> None:
+    def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         """Removes what a client may not set, before validation."""
         if self.has_status:
             obj.pop("status", None)
@@ -42,7 +45,7 @@ class Strategy:
         """Whether the desired state differs, so that the generation moves."""
         return bool(new.get("spec") != old.get("spec"))
 
-    def prepare_status(self, new: Object, old: Object) -> None:
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         """Keeps everything but the status."""
         keep(new, old, "spec")
         for field in ("labels", "deletionTimestamp", "ownerReferences"):

@@ -11,9 +11,9 @@ from gpu_runtime.local.apiserver import scale, verbs
 from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.documents import check_type
-from gpu_runtime.local.apiserver.errors import bad_request, conflict, not_found
+from gpu_runtime.local.apiserver.errors import Status, bad_request, conflict, not_found
 from gpu_runtime.local.apiserver.logs import LogQuery
-from gpu_runtime.local.apiserver.options import number, truth
+from gpu_runtime.local.apiserver.options import delete_options, number, truth
 from gpu_runtime.local.apiserver.store import Object
 from gpu_runtime.local.apiserver.strategies.pods import bind as assign
 
@@ -34,7 +34,7 @@ async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
     body = check_type(call.document(), "Binding", "v1", custom=False)
     node = (body.get("target") or {}).get("name", "")
     if not node:
-        raise bad_request("binding: target.name is required")
+        raise Status(500, "", "target.name: Required value")
 
     def change(pod: Object) -> Object:
         if pod["metadata"].get("deletionTimestamp"):
@@ -67,8 +67,11 @@ async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
         raise not_found(call.kind.subject, call.name)
     pod = record.object()
     query = call.query
+    container = _container(pod, query.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        return web.Response(status=204, content_type="application/octet-stream")
     wanted = LogQuery(
-        container=_container(pod, query.get("container", "")),
+        container=container,
         follow=truth(query, "follow"),
         previous=truth(query, "previous"),
         timestamps=truth(query, "timestamps"),
@@ -119,6 +122,14 @@ def _waiting_reason(pod: Object, container: str) -> str:
     return "ContainerCreating"
 
 
+async def evict(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """Deletes a pod on behalf of a drain; disruption budgets are stored but have no say."""
+    body = check_type(call.document(), "Eviction", "policy/v1", custom=False)
+    options = delete_options(call.query, body.get("deleteOptions") or {"kind": "DeleteOptions"})
+    await cluster.deleter.delete(call.kind, call.namespace, call.name, options).committed()
+    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+
 SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("status", "GET"): verbs.get,
     ("status", "PUT"): replace_status,
@@ -127,6 +138,7 @@ SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("scale", "PUT"): scale.replace,
     ("scale", "PATCH"): scale.patch,
     ("binding", "POST"): bind,
+    ("eviction", "POST"): evict,
     ("finalize", "PUT"): finalize,
     ("log", "GET"): log,
 }

@@ -15,6 +15,8 @@ class Target(NamedTuple):
     plural: str
     name: str = ""
     subresource: str = ""
+    watch: bool = False
+    """The path begins with `watch/`, which is another way to ask for `?watch=true`."""
 
 
 def parse_target(raw_path: str) -> Target | None:
@@ -28,15 +30,23 @@ def parse_target(raw_path: str) -> Target | None:
         return None
     if "" in rest:
         return None
+    if rest[0] == "watch" and len(rest) > 1:
+        found = parse_target("/".join(["", *parts[: len(parts) - len(rest)], *rest[1:]]))
+        return found._replace(watch=True) if found is not None else None
     namespace = ""
     if (
         rest[0] == "namespaces"
         and not group
         and (len(rest) < 3 or (len(rest) == 3 and rest[2] in ("status", "finalize")))
     ):
-        return Target(group, version, "", *rest)
+        return _target(group, version, "", rest)
     if rest[0] == "namespaces" and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3:
         return None
-    return Target(group, version, namespace, *rest)
+    return _target(group, version, namespace, rest)
+
+
+def _target(group: str, version: str, namespace: str, rest: list[str]) -> Target:
+    plural, name, subresource = (*rest, "", "")[:3]
+    return Target(group, version, namespace, plural, name, subresource)

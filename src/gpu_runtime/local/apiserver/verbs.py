@@ -162,9 +162,15 @@ def _options(call: Call) -> DeleteOptions:
 
 
 async def delete(cluster: Cluster, call: Call) -> web.StreamResponse:
-    done = cluster.deleter.delete(call.kind, call.namespace, call.name, _options(call))
+    options = _options(call)
+    if call.kind.strategy.orphans_by_default and options.propagation is None and options.orphan is None:
+        call.warnings.append(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+            "them or set propagationPolicy=Orphan to suppress this warning"
+        )
+    done = cluster.deleter.delete(call.kind, call.namespace, call.name, options)
     await done.committed()
-    return json_response(_deleted_body(call.kind, done))
+    return json_response(_deleted_body(call.kind, done), headers=call.headers())
 
 
 def _deleted_body(kind: Kind, done: Deletion) -> Object:

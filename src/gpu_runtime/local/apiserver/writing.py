@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 from gpu_runtime.local.apiserver import metadata
@@ -19,7 +18,7 @@ from gpu_runtime.local.apiserver.errors import (
     wrong,
 )
 from gpu_runtime.local.apiserver.kinds import Kind
-from gpu_runtime.local.apiserver.options import WriteOptions, version_of
+from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.schema import Reading
 from gpu_runtime.local.apiserver.store import Object, Store, Write, encode
 
@@ -55,7 +54,7 @@ class Writer:
         """A new object under its name or a generated one."""
         if obj["metadata"].get("resourceVersion"):
             raise Status(500, "", "resourceVersion should not be set on objects to be created")
-        self._begin(kind, namespace, obj)
+        self._begin(kind, namespace, obj, warnings)
         attempt = Attempt(
             kind,
             "CREATE",
@@ -68,8 +67,9 @@ class Writer:
         self._admission.admit(attempt, self.store)
         return self._finish_create(kind, namespace, obj, attempt)
 
-    def _begin(self, kind: Kind, namespace: str, obj: Object) -> None:
+    def _begin(self, kind: Kind, namespace: str, obj: Object, warnings: list[str]) -> None:
         metadata.place(obj, namespace if kind.namespaced else "")
+        metadata.without_repeated_owners(obj["metadata"], warnings)
         metadata.begin(obj, self._environment.timestamp(), self._environment.uid())
         meta = obj["metadata"]
         if meta.get("generateName") and not meta.get("name"):
@@ -84,9 +84,9 @@ class Writer:
 
     def _finish_create(self, kind: Kind, namespace: str, obj: Object, attempt: Attempt) -> Outcome:
         strategy = kind.strategy
-        strategy.prepare_create(obj)
+        strategy.prepare_create(obj, self._environment.timestamp())
         name = obj["metadata"].get("name", "")
-        causes = metadata.causes(obj["metadata"], kind.namespaced, strategy.name_rule) + strategy.validate(obj)
+        causes = metadata.causes(obj["metadata"], kind, strategy.name_rule) + strategy.validate(obj)
         if causes:
             raise invalid(kind.subject, name, causes)
         attempt.name = name
@@ -124,12 +124,14 @@ class Writer:
             raise not_found(kind.subject, name)
         stored = record.object()
         old = kind.format.read(record.object(), Reading())
+        kind.strategy.default(old)
         uid = old["metadata"]["uid"]
         if precondition and precondition != uid:
             why = f"Precondition failed: UID in precondition: {precondition}, UID in object meta: {uid}"
             raise conflict(kind.subject, name, why)
         new = change(record.object())
         metadata.place(new, namespace if kind.namespaced else "")
+        metadata.without_repeated_owners(new["metadata"], warnings)
         self._check_version(kind, name, new, old)
         attempt = Attempt(kind, "UPDATE", namespace, name, subresource, new, old, options.dry_run, warnings)
         self._admission.admit(attempt, self.store)
@@ -146,8 +148,7 @@ class Writer:
         if obj["metadata"].get("uid"):
             why = f"Precondition failed: UID in precondition: {obj['metadata']['uid']}, UID in object meta: "
             raise conflict(kind.subject, name, why)
-        if obj["metadata"].get("resourceVersion"):
-            raise stale(kind.subject, name)
+        obj["metadata"].pop("resourceVersion", None)
         obj["metadata"].setdefault("name", name)
         return self.create(kind, namespace, obj, options, warnings)
 
@@ -158,7 +159,10 @@ class Writer:
                 subject = kind.subject._replace(kind=kind.plural)
                 raise invalid(subject, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        elif version_of(asked, "metadata.resourceVersion") != int(old["metadata"]["resourceVersion"]):
+            return
+        if not (asked.isascii() and asked.isdecimal()):
+            raise Status(500, "", f'strconv.ParseUint: parsing "{asked}": invalid syntax')
+        if int(asked) != int(old["metadata"]["resourceVersion"]):
             raise stale(kind.subject, name)
 
     def _validate_update(self, kind: Kind, name: str, new: Object, old: Object, subresource: str) -> None:
@@ -166,21 +170,23 @@ class Writer:
         metadata.keep_on_update(new["metadata"], old["metadata"])
         match subresource:
             case "status":
-                strategy.prepare_status(new, old)
+                strategy.prepare_status(new, old, self._environment.timestamp())
             case "finalize":
                 strategy.prepare_finalize(new, old)
             case "binding":
                 return
             case _:
                 strategy.prepare_update(new, old)
-        causes = metadata.causes(new["metadata"], kind.namespaced, strategy.name_rule)
-        causes += metadata.update_causes(new["metadata"], old["metadata"])
+        # The real server checks metadata several times, once for all kinds and then in each, and reports every time.
+        times = 2 if strategy.rechecks_metadata and not subresource else 1
+        causes = times * metadata.causes(new["metadata"], kind, strategy.name_rule)
+        causes += 2 * metadata.update_causes(new["metadata"], old["metadata"])
         if subresource == "status":
             causes += strategy.validate_status(new, old)
         else:
             causes += strategy.validate_update(new, old)
         if causes:
-            raise invalid(kind.subject, name, list(dict.fromkeys(causes)))
+            raise invalid(kind.subject, name, causes)
 
     def _finish_update(
         self, kind: Kind, namespace: str, name: str, new: Object, stored: Object, dry_run: bool
@@ -189,7 +195,7 @@ class Writer:
         if self._ends(kind, done, stored):
             key = kind.key(namespace, name)
             answer = dict(done)
-            write = None if dry_run else self.store.write(kind.resource, key, copy.deepcopy(done), deleted=True)
+            write = None if dry_run else self.store.write(kind.resource, key, stored, deleted=True)
             outcome = Outcome(kind, answer, None)
             outcome.write = write
             return outcome

@@ -235,4 +235,4 @@ def _apply(rule: Rule, now: Any, before: Any, path: tuple[str, ...]) -> list[Cau
         return [Cause(Reason.INVALID, text, ".".join(path) or "<nil>")]
     if rule.reason == Reason.FORBIDDEN:
         return [Cause(rule.reason, f"Forbidden: {rule.message}", field or "<nil>")]
-    return [Cause(rule.reason, f"Invalid value: {shown}: {rule.message}", field or "<nil>")]
+    return [Cause(rule.reason, f"Invalid value: {rule.message}", field or "<nil>")]

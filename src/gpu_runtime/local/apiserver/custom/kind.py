@@ -9,7 +9,7 @@ from gpu_runtime.local.apiserver.builtin import library
 from gpu_runtime.local.apiserver.custom.cel import Rules
 from gpu_runtime.local.apiserver.custom.structural import Schema, fill_defaults, prune, remove_nulls
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
-from gpu_runtime.local.apiserver.errors import Cause, Reason
+from gpu_runtime.local.apiserver.errors import Cause, Reason, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
 from gpu_runtime.local.apiserver.schema import Reading
 from gpu_runtime.local.apiserver.store import Object
@@ -17,7 +17,7 @@ from gpu_runtime.local.apiserver.strategy import Strategy
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TOP = ("apiVersion", "kind", "metadata")
-_BLOCKING = {Reason.REQUIRED, Reason.TOO_LONG, Reason.TOO_MANY, Reason.TYPE_INVALID}
+_BLOCKING = {Reason.REQUIRED, Reason.TOO_LONG, Reason.TOO_MANY, Reason.TYPE_INVALID, Reason.NOT_SUPPORTED}
 _NOT_CHECKED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -50,9 +50,13 @@ class CustomStrategy(Strategy):
 
     has_generation = True
     unconditional_update = False
+    rechecks_metadata = False
 
-    def __init__(self, schema: Schema, *, status: bool, fields: tuple[str, ...]) -> None:
+    def __init__(
+        self, schema: Schema, *, status: bool, fields: tuple[str, ...], scale: dict[str, str] | None = None
+    ) -> None:
         self._schema = schema
+        self._scale = scale or {}
         self._rules = Rules(schema)
         self.has_status = status
         self.fields = fields
@@ -60,7 +64,7 @@ class CustomStrategy(Strategy):
     def changed(self, new: Object, old: Object) -> bool:
         return _desired(new) != _desired(old)
 
-    def prepare_status(self, new: Object, old: Object) -> None:
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         status = new.get("status")
         version = new["metadata"].get("resourceVersion")
         new.clear()
@@ -71,13 +75,14 @@ class CustomStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         values = {key: value for key, value in obj.items() if key != "metadata"}
-        causes = check(values, _without_metadata(self._schema)) + check_lists(values, self._schema)
+        causes = check(values, _without_metadata(self._schema)) + scale_causes(values, self._scale)
+        causes += check_lists(values, self._schema)
         return causes + self._judged(values, None, causes)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         now = {key: value for key, value in new.items() if key != "metadata"}
         before = {key: value for key, value in old.items() if key != "metadata"}
-        causes = check(now, _without_metadata(self._schema), old=before)
+        causes = check(now, _without_metadata(self._schema), old=before) + scale_causes(now, self._scale)
         if not check_lists(before, self._schema):
             causes += check_lists(now, self._schema)
         return causes + self._judged(now, before, causes)
@@ -91,6 +96,36 @@ class CustomStrategy(Strategy):
         if any(cause.reason in _BLOCKING for cause in causes):
             return [Cause(Reason.INVALID, _NOT_CHECKED, "<nil>")]
         return self._rules.check(new, old)
+
+
+def scale_causes(values: Any, paths: dict[str, str]) -> list[Cause]:
+    """What the scale subresource could not read."""
+    causes = []
+    for name, wanted in (("specReplicasPath", int), ("statusReplicasPath", int), ("labelSelectorPath", str)):
+        path = paths.get(name, "")
+        found: Any = values
+        for part in path.strip(".").split(".") if path else []:
+            if found is None:
+                break
+            if not isinstance(found, dict):
+                causes.append(wrong(path, 0, f"{path} accessor error: not an object"))
+                found = None
+                break
+            found = found.get(part)
+        if not path or found is None:
+            continue
+        if not isinstance(found, wanted) or isinstance(found, bool):
+            expected = "int64" if wanted is int else "string"
+            text = f"{path} accessor error: {found} is of the type {_go_type(found)}, expected {expected}"
+            causes.append(wrong(path, 0, text))
+        elif isinstance(found, int) and not 0 <= found < 2**31:
+            causes.append(wrong(path, found, "should be a non-negative integer"))
+    return causes
+
+
+def _go_type(value: Any) -> str:
+    names = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+    return names.get(type(value), "map[string]interface {}")
 
 
 def _desired(obj: Object) -> Object:
@@ -127,6 +162,7 @@ def kinds_of(definition: Object) -> list[Kind]:
                 strategy=CustomStrategy(
                     schema,
                     status="status" in parts,
+                    scale=scale,
                     fields=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
                 ),
                 list_kind=names.get("listKind") or f"{names['kind']}List",

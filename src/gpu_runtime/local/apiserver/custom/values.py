@@ -65,13 +65,8 @@ def _type(value: Any, schema: Schema, path: str) -> list[Cause]:
     if not wanted or found in wanted.split(",") or (wanted == "number" and found == "integer"):
         return []
     message = f"{_field(path)} in body must be of type {wanted}: {quoted(found)}"
-    return [
-        Cause(
-            Reason.TYPE_INVALID,
-            f"Invalid value: {quoted(value if value is not None else 'null')}: {message}",
-            _field(path),
-        )
-    ]
+    shown = quoted(found)
+    return [Cause(Reason.TYPE_INVALID, f"Invalid value: {shown}: {message}", _field(path))]
 
 
 def _unsupported(value: Any, allowed: list[Any], path: str) -> Cause:

@@ -22,7 +22,7 @@ class NamespaceStrategy(Strategy):
         if name:
             obj["metadata"].setdefault("labels", {})[NAME_LABEL] = name
 
-    def prepare_create(self, obj: Object) -> None:
+    def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj["metadata"].setdefault("labels", {})[NAME_LABEL] = obj["metadata"].get("name", "")
         obj["status"] = {"phase": "Active"}
         held = obj.setdefault("spec", {}).setdefault("finalizers", [])
@@ -33,7 +33,7 @@ class NamespaceStrategy(Strategy):
         keep(new, old, "spec")
         keep(new, old, "status")
 
-    def prepare_status(self, new: Object, old: Object) -> None:
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         keep(new, old, "spec")
 
     def prepare_finalize(self, new: Object, old: Object) -> None:
@@ -57,7 +57,7 @@ class NamespaceStrategy(Strategy):
         )
 
     def ending(self, obj: Object, now: str) -> None:
-        if obj["spec"].get("finalizers"):
+        if (obj.get("spec") or {}).get("finalizers"):
             obj["metadata"]["deletionTimestamp"] = now
             obj["status"]["phase"] = "Terminating"
 
@@ -69,13 +69,18 @@ class NodeStrategy(Strategy):
     has_status = True
     fields = ("spec.unschedulable",)
 
-    def prepare_create(self, obj: Object) -> None:
+    def default(self, obj: Object) -> None:
+        status = obj.get("status", {})
+        if status.get("capacity") and not status.get("allocatable"):
+            status["allocatable"] = dict(status["capacity"])
+
+    def prepare_create(self, obj: Object, now: str) -> None:
         """A node may register with its status, as kubelets do."""
 
     def prepare_update(self, new: Object, old: Object) -> None:
         keep(new, old, "status")
 
-    def prepare_status(self, new: Object, old: Object) -> None:
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         keep(new, old, "spec")
 
     def validate(self, obj: Object) -> list[Cause]:

@@ -167,13 +167,8 @@ def _env_source(variable: Object, field: str) -> list[Cause]:
             else:
                 causes += [wrong(f"{inside}.key", key, message) for message in config_key(key)]
     if not source:
-        causes.append(
-            wrong(
-                field,
-                "",
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
-            )
-        )
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        causes.append(wrong(field, "", text))
     elif variable.get("value"):
         causes.append(wrong(field, "", "may not be specified when `value` is not empty"))
     elif len(source) > 1:
@@ -211,7 +206,8 @@ def _mounts(mounts: list[Object], volumes: dict[str, Object], field: str) -> lis
             causes.append(wrong(f"{inside}.mountPath", path, "must be unique"))
         paths.add(path)
         for part in ("subPath", "subPathExpr"):
-            causes += _sub_path(mount.get(part, ""), f"{inside}.{part}")
+            # Without the index, as the real server has it.
+            causes += _sub_path(mount.get(part, ""), f"{field}.{part}")
         if mount.get("subPath") and mount.get("subPathExpr"):
             causes.append(
                 wrong(f"{inside}.subPathExpr", mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive")
@@ -250,7 +246,7 @@ def resource_causes(resources: Object, field: str) -> list[Cause]:
 
 def is_extended(name: str) -> bool:
     """A resource that may not be overcommitted: GPUs and their like."""
-    return name not in _NATIVE and not name.startswith("hugepages-")
+    return "/" in name
 
 
 def resource_name_causes(name: str, field: str) -> list[Cause]:
@@ -259,7 +255,11 @@ def resource_name_causes(name: str, field: str) -> list[Cause]:
         return causes
     if "/" not in name:
         if name not in _NATIVE and not name.startswith("hugepages-"):
-            return [wrong(field, name, "must be a standard resource type or fully qualified")]
+            texts = (
+                "must be a standard resource type or fully qualified",
+                "must be a standard resource for containers",
+            )
+            return [wrong(field, name, text) for text in texts]
     elif name.startswith("requests."):
         return [wrong(field, name, "must be a standard resource for containers")]
     return []
@@ -284,8 +284,7 @@ def _lifecycle(lifecycle: Object, field: str) -> list[Cause]:
 def _handler(handler: Object, field: str, kinds: tuple[str, ...]) -> list[Cause]:
     causes: list[Cause] = []
     given = [name for name in kinds if handler.get(name) is not None]
-    for name in given[1:]:
-        causes.append(disallowed(f"{field}.{name}", "may not specify more than 1 handler type"))
+    causes += [disallowed(f"{field}.{name}", "may not specify more than 1 handler type") for name in given[1:]]
     if not given:
         return [required(field, "must specify a handler type")]
     first = given[0]
@@ -320,10 +319,17 @@ def _probe(probe: Object, field: str, *, once: bool) -> list[Cause]:
 
 def _security(context: Object, field: str) -> list[Cause]:
     causes: list[Cause] = []
-    for name in ("runAsUser", "runAsGroup"):
-        if context.get(name) is not None and not 0 <= context[name] <= 2**31 - 1:
-            causes.append(wrong(f"{field}.{name}", context[name], "must be between 0 and 2147483647, inclusive"))
+    causes += id_causes(context, ("runAsUser", "runAsGroup"), field)
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         causes.append(wrong(field, context, text))
     return causes + seccomp_causes(context.get("seccompProfile"), f"{field}.seccompProfile")
+
+
+def id_causes(context: Object, names: tuple[str, ...], field: str) -> list[Cause]:
+    """User and group ids that Linux does not have."""
+    return [
+        wrong(f"{field}.{name}", context[name], "must be between 0 and 2147483647, inclusive")
+        for name in names
+        if context.get(name) is not None and not 0 <= context[name] <= 2**31 - 1
+    ]

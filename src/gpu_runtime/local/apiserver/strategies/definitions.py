@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from gpu_runtime.local.apiserver.custom.cel import Rules, Unsupported
+from gpu_runtime.local.apiserver.custom.values import check
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns1035_label, dns_subdomain
 from gpu_runtime.local.apiserver.store import Object
@@ -18,6 +19,7 @@ _COLUMN_TYPES = ["boolean", "date", "integer", "number", "string"]
 
 
 class DefinitionStrategy(Strategy):
+    rechecks_metadata = False
     has_generation = True
     has_status = True
     fields = ()
@@ -30,8 +32,8 @@ class DefinitionStrategy(Strategy):
             names.setdefault("listKind", f"{names['kind']}List")
         spec.setdefault("conversion", {"strategy": "None"})
 
-    def prepare_create(self, obj: Object) -> None:
-        super().prepare_create(obj)
+    def prepare_create(self, obj: Object, now: str) -> None:
+        super().prepare_create(obj, now)
         stored = [one["name"] for one in obj["spec"].get("versions", []) if one.get("storage")]
         obj["status"] = {"storedVersions": stored, "acceptedNames": {}}
 
@@ -45,11 +47,18 @@ class DefinitionStrategy(Strategy):
         spec = obj["spec"]
         names = spec.get("names", {})
         causes: list[Cause] = []
+        if not obj.get("status", {}).get("storedVersions"):
+            causes.append(wrong("status.storedVersions", [], "must have at least one stored version"))
         wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
         if obj["metadata"].get("name") != wanted:
             text = 'must be spec.names.plural+"."+spec.group'
             causes.append(wrong("metadata.name", obj["metadata"].get("name", ""), text))
-        causes += _group(spec.get("group", ""))
+        return causes + self._spec_causes(obj)
+
+    def _spec_causes(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        names = spec.get("names", {})
+        causes = _group(spec.get("group", ""))
         causes += (
             chosen("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"])
             if spec.get("scope")
@@ -57,12 +66,22 @@ class DefinitionStrategy(Strategy):
         )
         causes += _versions(spec.get("versions", []))
         causes += _names(names)
-        for at, version in enumerate(spec.get("versions", [])):
-            causes += _version(version, f"spec.versions[{at}]")
+        conversion = (spec.get("conversion") or {}).get("strategy", "None")
+        if conversion not in ("None", "Webhook"):
+            causes.append(unsupported("spec.conversion.strategy", conversion, ["None", "Webhook"]))
+        elif conversion == "Webhook":
+            text = "conversion webhooks are not called by the embedded API server"
+            causes.append(disallowed("spec.conversion.strategy", text))
+        if spec.get("preserveUnknownFields"):
+            text = "must be false in order to use defaults in the schema"
+            causes += 2 * [wrong("spec.preserveUnknownFields", True, text)]
+        versions = spec.get("versions", [])
+        for at, version in enumerate(versions):
+            causes += _version(version, f"spec.versions[{at}]", alone=len(versions) == 1)
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self.validate(new)
+        causes = self._spec_causes(new)
         now, before = new["spec"], old["spec"]
         established = any(
             one["type"] == "Established" and one["status"] == "True"
@@ -77,19 +96,7 @@ class DefinitionStrategy(Strategy):
                 causes.append(immutable("spec.scope", now.get("scope")))
             if now.get("names", {}).get("kind") != before.get("names", {}).get("kind"):
                 causes.append(immutable("spec.names.kind", now.get("names", {}).get("kind")))
-        served = {one["name"] for one in now.get("versions", [])}
-        for at, name in enumerate(new.get("status", {}).get("storedVersions", [])):
-            if name not in served:
-                text = "missing from spec.versions; "
-                causes.append(
-                    wrong(
-                        f"status.storedVersions[{at}]",
-                        name,
-                        text
-                        + f"{name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions",
-                    )
-                )
-        return causes
+        return causes + _stored_versions(new)
 
     def ending(self, obj: Object, now: str) -> None:
         finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -103,6 +110,18 @@ class DefinitionStrategy(Strategy):
             "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
             now,
         )
+
+
+def _stored_versions(definition: Object) -> list[Cause]:
+    """A version that objects may still be stored in cannot be dropped."""
+    served = {one["name"] for one in definition["spec"].get("versions", [])}
+    causes = []
+    for at, name in enumerate(definition.get("status", {}).get("storedVersions", [])):
+        if name not in served:
+            until = f"until a storage migration ensures no data remains persisted in {name} and removes {name} from"
+            text = f"missing from spec.versions; {name} was previously a storage version, and must remain {until}"
+            causes.append(wrong(f"status.storedVersions[{at}]", name, f"{text} status.storedVersions"))
+    return causes
 
 
 def set_condition(obj: Object, kind: str, status: str, reason: str, message: str, now: str) -> None:
@@ -133,6 +152,8 @@ def _versions(versions: list[Object]) -> list[Cause]:
     for at, version in enumerate(versions):
         name = version.get("name", "")
         causes += [wrong(f"spec.versions[{at}].name", name, message) for message in dns1035_label(name)]
+        if at == 0:
+            causes += [wrong("spec.version", name, message) for message in dns1035_label(name)]
         if name in seen:
             causes.append(duplicate(f"spec.versions[{at}].name", name))
         seen.add(name)
@@ -169,12 +190,13 @@ def _names(names: Object) -> list[Cause]:
     return causes
 
 
-def _version(version: Object, field: str) -> list[Cause]:
+def _version(version: Object, field: str, *, alone: bool) -> list[Cause]:
+    """One version; what a definition with one version says of it, the real server reports at the spec itself."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    inside = f"{field}.schema.openAPIV3Schema"
+    inside = "spec.validation.openAPIV3Schema" if alone else f"{field}.schema.openAPIV3Schema"
     causes: list[Cause] = []
     if schema is None:
-        causes.append(required(inside, "schemas are required"))
+        causes.append(required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
     else:
         if schema.get("type") and schema["type"] != "object":
             causes.append(wrong(f"{inside}.type", schema["type"], "must be object at the root"))
@@ -183,27 +205,37 @@ def _version(version: Object, field: str) -> list[Cause]:
             Rules(schema)
         except Unsupported as error:
             causes.append(disallowed(inside, str(error)))
+    return causes + _columns(version, "spec" if alone else field) + _scale(version, "spec" if alone else field)
+
+
+def _columns(version: Object, field: str) -> list[Cause]:
+    causes = []
     for at, column in enumerate(version.get("additionalPrinterColumns", [])):
         where = f"{field}.additionalPrinterColumns[{at}]"
         if not column.get("name"):
             causes.append(required(f"{where}.name"))
-        causes += (
-            chosen(f"{where}.type", column.get("type", ""), _COLUMN_TYPES)
-            if column.get("type")
-            else [required(f"{where}.type")]
-        )
+        if not column.get("type"):
+            causes.append(required(f"{where}.type"))
+        elif column["type"] not in _COLUMN_TYPES:
+            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+            causes.append(wrong(f"{where}.type", column["type"], text))
         if not column.get("jsonPath"):
-            causes.append(required(f"{where}.jsonPath"))
+            causes.append(required(f"{where}.JSONPath"))
+    return causes
+
+
+def _scale(version: Object, field: str) -> list[Cause]:
+    causes: list[Cause] = []
     scale = (version.get("subresources") or {}).get("scale")
-    if scale is not None:
-        for name, prefix in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-            path = scale.get(name, "")
-            if not path:
-                causes.append(required(f"{field}.subresources.scale.{name}"))
-            elif not path.startswith(prefix):
-                causes.append(
-                    wrong(f"{field}.subresources.scale.{name}", path, f"should be a json path under {prefix[:-1]}")
-                )
+    if scale is None:
+        return causes
+    for name, prefix in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        path = scale.get(name, "")
+        where = f"{field}.subresources.scale.{name}"
+        if not path:
+            causes.append(required(where))
+        elif not path.startswith(prefix):
+            causes.append(wrong(where, path, f"should be a json path under {prefix[:-1]}"))
     return causes
 
 
@@ -211,6 +243,8 @@ def schema_causes(schema: Any, field: str, *, root: bool = False) -> list[Cause]
     """What makes a schema not structural."""
     if not isinstance(schema, dict):
         return []
+    if schema.get("$ref"):
+        return [disallowed(f"{field}.$ref", "$ref is not supported")]
     causes: list[Cause] = []
     kind = schema.get("type", "")
     loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
@@ -235,8 +269,8 @@ def schema_causes(schema: Any, field: str, *, root: bool = False) -> list[Cause]
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             )
         )
-    if schema.get("$ref"):
-        causes.append(disallowed(f"{field}.$ref", "$ref is not supported"))
+    if schema.get("default") is not None:
+        causes += [cause._replace(field=f"{field}.default") for cause in check(schema["default"], schema)]
     pattern = schema.get("pattern")
     if pattern:
         try:
@@ -263,13 +297,13 @@ def _list_causes(schema: Object, field: str) -> list[Cause]:
                 required(f"{field}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
             )
         items: Any = schema.get("items") if isinstance(schema.get("items"), dict) else {}
-        for at, key in enumerate(keys or []):
+        for key in keys or []:
             inside = (items.get("properties") or {}).get(key)
             if inside is None:
                 text = "entries must all be names of item properties"
-                causes.append(wrong(f"{field}.x-kubernetes-list-map-keys[{at}]", key, text))
+                causes.append(wrong(f"{field}.x-kubernetes-list-map-keys", key, text))
             elif key not in (items.get("required") or []) and inside.get("default") is None:
-                text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+                text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be required"
                 causes.append(required(f"{field}.items.properties[{key}].default", text))
     elif keys:
         causes.append(

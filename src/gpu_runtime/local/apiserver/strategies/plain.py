@@ -26,7 +26,7 @@ class ConfigMapStrategy(Strategy):
         for key in binary:
             causes += [wrong(f"binaryData[{key}]", key, message) for message in config_key(key)]
         if sum(len(value) for value in [*text.values(), *binary.values()]) > _LARGEST:
-            causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_LARGEST} bytes", ""))
+            causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_LARGEST} bytes", "[]"))
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
@@ -34,9 +34,11 @@ class ConfigMapStrategy(Strategy):
         if old.get("immutable"):
             if not new.get("immutable"):
                 causes.append(disallowed("immutable", "field is immutable when `immutable` is set"))
-            for field in ("data", "binaryData"):
-                if new.get(field) != old.get(field):
-                    causes.append(disallowed(field, "field is immutable when `immutable` is set"))
+            causes += [
+                disallowed(field, "field is immutable when `immutable` is set")
+                for field in ("data", "binaryData")
+                if new.get(field) != old.get(field)
+            ]
         return causes + self.validate(new)
 
 
@@ -81,6 +83,7 @@ class SecretStrategy(Strategy):
 
 
 class EventStrategy(Strategy):
+    rechecks_metadata = False
     create_on_update = True
     fields = (
         "involvedObject.kind",
@@ -105,6 +108,7 @@ class EventStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
+    rechecks_metadata = False
     create_on_update = True
     unconditional_update = False
 
@@ -116,8 +120,6 @@ class LeaseStrategy(Strategy):
             causes.append(wrong("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
         if moves is not None and moves < 0:
             causes.append(wrong("spec.leaseTransitions", moves, "must be greater than or equal to 0"))
-        if spec.get("holderIdentity") == "":
-            causes.append(required("spec.holderIdentity", "holderIdentity must not be empty"))
         return causes
 
 
@@ -161,10 +163,11 @@ _SCOPES = ["BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTermi
 
 
 class QuotaStrategy(Strategy):
+    rechecks_metadata = False
     has_status = True
     returns_deleted = True
 
-    def prepare_create(self, obj: Object) -> None:
+    def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj.pop("status", None)
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -193,6 +196,7 @@ def hard_causes(hard: Object, field: str) -> list[Cause]:
             and name not in _QUOTA_RESOURCES
             and not name.startswith(("requests.hugepages-", "hugepages-"))
         ):
+            causes.append(wrong(inside, name, "must be a standard resource type or fully qualified"))
             causes.append(wrong(inside, name, "must be a standard resource for quota"))
         if nanos(amount) < 0:
             causes.append(wrong(inside, amount, "must be greater than or equal to 0"))
@@ -215,6 +219,7 @@ def _scope_causes(spec: Object) -> list[Cause]:
 
 
 class PriorityClassStrategy(Strategy):
+    rechecks_metadata = False
     has_generation = True
 
     def default(self, obj: Object) -> None:
@@ -244,6 +249,7 @@ class PriorityClassStrategy(Strategy):
 
 
 class BudgetStrategy(Strategy):
+    rechecks_metadata = False
     has_generation = True
     has_status = True
     unconditional_update = False

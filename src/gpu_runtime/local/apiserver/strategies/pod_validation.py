@@ -6,7 +6,7 @@ from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wro
 from gpu_runtime.local.apiserver.names import dns_label, dns_subdomain, label_causes, qualified_name
 from gpu_runtime.local.apiserver.store import Object
 from gpu_runtime.local.apiserver.strategies.affinity import affinity_causes
-from gpu_runtime.local.apiserver.strategies.containers import container_causes
+from gpu_runtime.local.apiserver.strategies.containers import container_causes, id_causes
 from gpu_runtime.local.apiserver.strategies.seccomp import seccomp_causes
 from gpu_runtime.local.apiserver.strategies.volumes import volume_causes
 
@@ -112,8 +112,5 @@ def _spread(spread: Object, field: str) -> list[Cause]:
 
 
 def _security(context: Object, field: str) -> list[Cause]:
-    causes = []
-    for name in ("runAsUser", "runAsGroup", "fsGroup"):
-        if context.get(name) is not None and not 0 <= context[name] <= 2**31 - 1:
-            causes.append(wrong(f"{field}.{name}", context[name], "must be between 0 and 2147483647, inclusive"))
+    causes = id_causes(context, ("runAsUser", "runAsGroup", "fsGroup"), field)
     return causes + seccomp_causes(context.get("seccompProfile"), f"{field}.seccompProfile")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ipaddress
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, wrong
 from gpu_runtime.local.apiserver.quantities import nanos
@@ -37,12 +38,18 @@ class PodStrategy(Strategy):
     def default(self, obj: Object) -> None:
         default_pod(obj)
 
-    def prepare_create(self, obj: Object) -> None:
-        super().prepare_create(obj)
+    def prepare_create(self, obj: Object, now: str) -> None:
+        super().prepare_create(obj, now)
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+        if obj["spec"].get("schedulingGates"):
+            gated = {"type": "PodScheduled", "status": "False", "lastTransitionTime": now, "reason": "SchedulingGated"}
+            text = "Scheduling is blocked due to non-empty scheduling gates"
+            obj["status"]["conditions"] = [{**gated, "message": text}]
 
-    def prepare_status(self, new: Object, old: Object) -> None:
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         keep(new, old, "spec")
+        if (new.get("status") or {}).get("podIP") and not new["status"].get("podIPs"):
+            new["status"]["podIPs"] = [{"ip": new["status"]["podIP"]}]
         keep(new["metadata"], old["metadata"], "ownerReferences")
         if "qosClass" in old.get("status", {}):
             new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
@@ -61,12 +68,27 @@ class PodStrategy(Strategy):
             causes.append(disallowed("spec", _MAY_CHANGE))
         return causes
 
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        causes = []
+        for field in ("podIPs", "hostIPs"):
+            for at, one in enumerate(new.get("status", {}).get(field, [])):
+                causes += address_causes(one.get("ip", ""), f"status.{field}[{at}]")
+        return causes
+
     def grace(self, obj: Object, asked: int | None) -> int:
         spec, phase = obj["spec"], obj.get("status", {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
             return 0
         seconds = asked if asked is not None else spec.get("terminationGracePeriodSeconds")
         return 30 if seconds is None else max(seconds, 0)
+
+
+def address_causes(address: str, field: str) -> list[Cause]:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return [wrong(field, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+    return []
 
 
 def bind(pod: Object, node: str, now: str) -> None:

@@ -44,7 +44,7 @@ class ServiceStrategy(Strategy):
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
 
-    def prepare_create(self, obj: Object) -> None:
+    def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj["status"] = {"loadBalancer": {}}
         _pair_addresses(obj["spec"])
         _families(obj["spec"])
@@ -90,11 +90,17 @@ class ServiceStrategy(Strategy):
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = []
         now, before = new["spec"], old["spec"]
-        if before["type"] != "ExternalName" and now["type"] != "ExternalName" and before.get("clusterIP"):
-            if now.get("clusterIPs", [""])[:1] != before.get("clusterIPs", [""])[:1]:
-                text = "may not change once set"
-                causes.append(wrong("spec.clusterIPs[0]", now.get("clusterIPs"), text))
+        had = before["type"] != "ExternalName" and now["type"] != "ExternalName" and before.get("clusterIP")
+        if had and now.get("clusterIPs", [""])[:1] != before.get("clusterIPs", [""])[:1]:
+            causes.append(wrong("spec.clusterIPs[0]", now.get("clusterIPs"), "may not change once set"))
         return causes + self.validate(new)
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        ingress = new.get("status", {}).get("loadBalancer", {}).get("ingress")
+        if ingress and new["spec"]["type"] != "LoadBalancer":
+            text = "may only be used when `spec.type` is 'LoadBalancer'"
+            return [disallowed("status.loadBalancer.ingress", text)]
+        return []
 
     def allocate(self, new: Object, old: Object | None, store: Store) -> list[Cause]:
         spec = new["spec"]
@@ -217,7 +223,8 @@ def _allocate_address(spec: Object, old: Object | None, others: list[Object]) ->
     used = {one["spec"].get("clusterIP") for one in others}
     if wanted:
         if ipaddress.ip_address(wanted) not in RANGE:
-            text = f"failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}"
+            why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}"
+            text = f"failed to allocate IP {wanted}: {why}"
             return [wrong("spec.clusterIPs", [wanted], text)]
         if wanted in used:
             return [
@@ -239,7 +246,8 @@ def _allocate_node_ports(spec: Object, others: list[Object]) -> list[Cause]:
         if number:
             field = f"spec.ports[{at}].nodePort"
             if number not in NODE_PORTS:
-                text = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+                ports = f"{NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+                text = f"provided port is not in the valid range. The range of valid ports is {ports}"
                 causes.append(wrong(field, number, text))
             elif (number, port["protocol"]) in used:
                 causes.append(wrong(field, number, "provided port is already allocated"))

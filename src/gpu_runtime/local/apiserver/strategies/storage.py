@@ -10,7 +10,7 @@ from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.store import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen, node_selector_causes, selector_causes
 from gpu_runtime.local.apiserver.strategies.volumes import host_path_causes
-from gpu_runtime.local.apiserver.strategy import Strategy
+from gpu_runtime.local.apiserver.strategy import Strategy, keep
 
 _ACCESS = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 _VOLUME_MODES = ["Block", "Filesystem"]
@@ -51,7 +51,7 @@ class ClaimStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
-    def prepare_create(self, obj: Object) -> None:
+    def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -77,7 +77,8 @@ class ClaimStrategy(Strategy):
         if grown:
             now["resources"] = before.get("resources")
         if now != before:
-            text = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+            allowed = "resources.requests and volumeAttributesClassName for bound claims"
+            text = f"spec is immutable after creation except {allowed}"
             causes.append(disallowed("spec", text))
         return causes
 
@@ -106,8 +107,15 @@ class VolumeStrategy(Strategy):
         if "hostPath" in spec:
             spec["hostPath"].setdefault("type", "")
 
-    def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"phase": "Pending"}
+    def prepare_create(self, obj: Object, now: str) -> None:
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:
+        keep(new, old, "spec")
+        status, before = new.setdefault("status", {}), old.get("status", {})
+        since = "lastPhaseTransitionTime"
+        if status.get("phase") != before.get("phase") and status.get(since) in (None, before.get(since)):
+            status[since] = now
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
@@ -115,7 +123,7 @@ class VolumeStrategy(Strategy):
         capacity = spec.get("capacity") or {}
         if not capacity:
             causes.append(required("spec.capacity"))
-        elif set(capacity) != {"storage"}:
+        if set(capacity) != {"storage"}:
             causes.append(unsupported("spec.capacity", capacity, ["storage"]))
         causes += [
             wrong(f"spec.capacity[{name}]", amount, "must be greater than zero")

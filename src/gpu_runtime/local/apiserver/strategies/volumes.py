@@ -34,8 +34,7 @@ def _sources(volume: Object, field: str) -> list[Cause]:
         return [required(field, "must specify a volume type")]
     order = list(_CHECKS)
     found.sort(key=lambda key: order.index(key) if key in order else len(order))
-    for extra in found[1:]:
-        causes.append(disallowed(f"{field}.{extra}", "may not specify more than 1 volume type"))
+    causes += [disallowed(f"{field}.{extra}", "may not specify more than 1 volume type") for extra in found[1:]]
     first = found[0]
     check = _CHECKS.get(first)
     return causes + (check(volume[first], f"{field}.{first}") if check else [])

@@ -44,7 +44,7 @@ def _selected_template(spec: Object, causes: list[Cause]) -> None:
             return
     template = spec.get("template", {})
     labels = template.get("metadata", {}).get("labels") or {}
-    if selector and not selects(selector, labels):
+    if not selects(selector, labels):
         causes.append(wrong("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
 
 
@@ -63,6 +63,7 @@ def _always_restarting(spec: Object) -> list[Cause]:
 
 
 class ReplicaSetStrategy(Strategy):
+    rechecks_metadata = False
     has_generation = True
     has_status = True
     fields = ("status.replicas",)
@@ -72,8 +73,8 @@ class ReplicaSetStrategy(Strategy):
         spec.setdefault("replicas", 1)
         default_template(spec.setdefault("template", {}))
 
-    def prepare_create(self, obj: Object) -> None:
-        super().prepare_create(obj)
+    def prepare_create(self, obj: Object, now: str) -> None:
+        super().prepare_create(obj, now)
         obj["status"] = {"replicas": 0}
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -89,16 +90,17 @@ class ReplicaSetStrategy(Strategy):
         return causes
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
-        return replica_status_causes(new.get("status", {}))
+        return replica_status_causes(new.get("status", {}), "fullyLabeledReplicas")
 
 
-def replica_status_causes(status: Object) -> list[Cause]:
-    names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
-    causes = not_negative(status, (*names, "updatedReplicas", "unavailableReplicas"), "status")
+def replica_status_causes(status: Object, first: str) -> list[Cause]:
+    """Counts that are not negative and not above the total; `first` is the count that only this kind has."""
+    counts = (first, "readyReplicas", "availableReplicas")
+    causes = not_negative(status, ("replicas", *counts, "observedGeneration"), "status")
     total = status.get("replicas", 0)
-    for name in ("fullyLabeledReplicas", "updatedReplicas", "readyReplicas", "availableReplicas"):
+    for name in counts:
         if status.get(name, 0) > total:
-            causes.append(wrong(f"status.{name}", status[name], "cannot be greater than status.replicas"))
+            causes.append(wrong(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas"))
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = "cannot be greater than readyReplicas"
         causes.append(wrong("status.availableReplicas", status["availableReplicas"], text))
@@ -106,6 +108,7 @@ def replica_status_causes(status: Object) -> list[Cause]:
 
 
 class DeploymentStrategy(Strategy):
+    rechecks_metadata = False
     has_generation = True
     has_status = True
 
@@ -148,7 +151,7 @@ class DeploymentStrategy(Strategy):
         return causes
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
-        return replica_status_causes(new.get("status", {}))
+        return replica_status_causes(new.get("status", {}), "updatedReplicas")
 
 
 def _rollout(strategy: Object, field: str) -> list[Cause]:
@@ -158,7 +161,7 @@ def _rollout(strategy: Object, field: str) -> list[Cause]:
         text = "may not be specified when strategy `type` is 'Recreate'"
         return [disallowed(f"{field}.rollingUpdate", text)] if rolling is not None else []
     if kind != "RollingUpdate":
-        return [unsupported(f"{field}.type", kind, ["Recreate", "RollingUpdate"])]
+        return [unsupported(field, kind, ["Recreate", "RollingUpdate"])]
     if rolling is None:
         return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
     inside = f"{field}.rollingUpdate"
@@ -176,7 +179,10 @@ def count_or_share(value: int | str, field: str) -> list[Cause]:
     if isinstance(value, str):
         if re.fullmatch(r"[0-9]+%", value):
             return []
-        text = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%', or '93%', regex used for validation is '[0-9]+%')"
+        text = (
+            "a valid percent string must be a numeric string followed by an ending '%' "
+            "(e.g. '1%', or '93%', regex used for validation is '[0-9]+%')"
+        )
         return [wrong(field, value, text)]
     return [wrong(field, value, _NOT_NEGATIVE)] if value < 0 else []
 
@@ -194,7 +200,9 @@ _JOB_NAME = "batch.kubernetes.io/job-name"
 
 
 class JobStrategy(Strategy):
+    rechecks_metadata = False
     has_generation = True
+    orphans_by_default = True
     has_status = True
     fields = ("status.successful",)
 
@@ -214,8 +222,8 @@ class JobStrategy(Strategy):
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
 
-    def prepare_create(self, obj: Object) -> None:
-        super().prepare_create(obj)
+    def prepare_create(self, obj: Object, now: str) -> None:
+        super().prepare_create(obj, now)
         spec, meta = obj["spec"], obj["metadata"]
         if spec.get("manualSelector"):
             return
@@ -225,6 +233,7 @@ class JobStrategy(Strategy):
             labels.setdefault(f"batch.kubernetes.io/{key}", value)
         selector = spec.setdefault("selector", {})
         selector.setdefault("matchLabels", {}).setdefault(_JOB_UID, meta["uid"])
+        meta.setdefault("labels", dict(labels))
 
     def validate(self, obj: Object) -> list[Cause]:
         causes = self._spec_causes(obj)
@@ -264,6 +273,8 @@ class JobStrategy(Strategy):
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self._spec_causes(new)
         now, before = new["spec"], old["spec"]
+        if not now.get("manualSelector"):
+            causes += _generated_selector(new)
         for name in ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
             if now.get(name) != before.get(name) and not (name == "completions" and _elastic(now, before)):
                 causes.append(immutable(f"spec.{name}", now.get(name)))

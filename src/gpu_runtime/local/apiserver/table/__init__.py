@@ -40,10 +40,9 @@ def of_objects(kind: Kind, documents: list[Object], query: Mapping[str, str], no
 
 def _row(columns: Columns, document: Object, include: str, now: datetime) -> Object:
     row: Object = {"cells": columns.cells(document, now)}
-    if include == "Object":
-        row["object"] = document
-    elif include != "None":
-        row["object"] = partial(document)
+    if conditions := columns.conditions(document):
+        row["conditions"] = conditions
+    row["object"] = {"Object": document, "None": None}.get(include, partial(document))
     return row
 
 
