@@ -1,0 +1,192 @@
+"""All controllers and the scheduler over one client, run as one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpu_runtime.api.meta.object import Key, Object
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.controller import Source, mapped, owned, primary
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.manager import Manager
+from gpu_runtime.kube.store import Store, by_owner
+from gpu_runtime.local.controllers.claiming import index_children
+from gpu_runtime.local.controllers.deployment.reconcile import DeploymentReconciler
+from gpu_runtime.local.controllers.endpoints import (
+    ENDPOINT_SLICES,
+    MANAGED_BY,
+    MANAGER,
+    SERVICES,
+    EndpointSliceReconciler,
+)
+from gpu_runtime.local.controllers.everything import Everything
+from gpu_runtime.local.controllers.garbage.collector import GarbageCollector
+from gpu_runtime.local.controllers.job.reconcile import JobReconciler
+from gpu_runtime.local.controllers.machines import LEASES, NODE_LEASES, NODES
+from gpu_runtime.local.controllers.namespaces import NAMESPACES, NamespaceReconciler
+from gpu_runtime.local.controllers.nodes import NODE, NodeReconciler, node_of_lease, node_of_pod
+from gpu_runtime.local.controllers.pods import PODS, Pod
+from gpu_runtime.local.controllers.quota import QUOTAS, QuotaReconciler, uncounted
+from gpu_runtime.local.controllers.replicaset import ReplicaSetReconciler
+from gpu_runtime.local.controllers.scheduler.loop import SCHEDULER, Scheduler
+from gpu_runtime.local.controllers.storage import CLAIMS, STORAGE_CLASSES, VOLUMES, Claim, PersistentVolume
+from gpu_runtime.local.controllers.volumes.claims import ClaimReconciler
+from gpu_runtime.local.controllers.volumes.classes import ensure_classes
+from gpu_runtime.local.controllers.volumes.lifecycle import VolumeReconciler
+from gpu_runtime.local.controllers.workloads import DEPLOYMENTS, JOBS, REPLICA_SETS
+
+NAMESPACE = "namespace"
+VOLUMES_FOLDER = "volumes"
+
+
+class Workloads:
+    """The controllers and the scheduler of one cluster. Volumes are folders under `data_dir`."""
+
+    def __init__(self, client: Client, data_dir: Path) -> None:
+        self._client = client
+        self._recorders: list[Recorder] = []
+        self._everything = Everything(client)
+        self._collector = GarbageCollector(client, self._everything)
+        self.manager = Manager(client)
+        self._folder = data_dir / VOLUMES_FOLDER
+        self._pods = self._cache_pods()
+        self._nodes = self.manager.cache(Query(NODES))
+        self._claims = self.manager.cache(Query(CLAIMS))
+        self._claims.index(NAMESPACE, _by_namespace)
+        self._classes = self.manager.cache(Query(STORAGE_CLASSES))
+        self._add_workloads()
+        self._add_services()
+        self._add_volumes()
+        self._add_upkeep()
+        self._scheduler = Scheduler(
+            client, self._recorder(SCHEDULER), self._pods, self._nodes, self._claims, self._classes
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until `stop`; then running reconciles end and the last events are written."""
+        await ensure_classes(self._client)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(each)
+                for each in (
+                    self._collector.run(),
+                    self._everything.run(),
+                    self._schedule(),
+                    *(one.run() for one in self._recorders),
+                )
+            ]
+            await self.manager.run(stop)
+            for task in tasks:
+                task.cancel()
+        for recorder in self._recorders:
+            await recorder.flush()
+
+    async def _schedule(self) -> None:
+        # A scheduler with half a cache would place pods where others are already.
+        await self.manager.leading.wait()
+        await self._scheduler.run()
+
+    def _recorder(self, component: str) -> Recorder:
+        recorder = Recorder(self._client, component, f"{socket.gethostname()}-{os.getpid()}")
+        self._recorders.append(recorder)
+        return recorder
+
+    def _cache_pods(self) -> Store[Pod]:
+        pods = self.manager.cache(Query(PODS))
+        index_children(pods)
+        pods.index(NAMESPACE, _by_namespace)
+        pods.index(NODE, lambda pod: (pod.spec.nodeName,) if pod.spec.nodeName else ())
+        return pods
+
+    def _add_workloads(self) -> None:
+        manager, client, pods = self.manager, self._client, self._pods
+        deployments, jobs = manager.cache(Query(DEPLOYMENTS)), manager.cache(Query(JOBS))
+        sets = manager.cache(Query(REPLICA_SETS))
+        index_children(sets)
+        deployment = DeploymentReconciler(client, self._recorder("deployment-controller"), deployments, sets, pods)
+
+        def deployment_of(pod: Pod) -> Iterable[Key]:
+            """Recreate waits for the last old pod to go."""
+            owner = pod.metadata.controller
+            found = sets.get(Key(pod.metadata.namespace, owner.name)) if owner is not None else None
+            reference = found.metadata.controller if found is not None else None
+            return (Key(pod.metadata.namespace, reference.name),) if reference is not None else ()
+
+        manager.controller(
+            "deployment",
+            deployment.reconcile,
+            [primary(deployments), owned(sets, DEPLOYMENTS), mapped(pods, deployment_of)],
+        )
+        replica_set = ReplicaSetReconciler(client, self._recorder("replicaset-controller"), sets, pods)
+        manager.controller("replicaset", replica_set.reconcile, [primary(sets), owned(pods, REPLICA_SETS)])
+        job = JobReconciler(client, self._recorder("job-controller"), jobs, pods)
+        manager.controller("job", job.reconcile, [primary(jobs), owned(pods, JOBS)])
+
+    def _add_services(self) -> None:
+        manager = self.manager
+        services = manager.cache(Query(SERVICES))
+        services.index(NAMESPACE, _by_namespace)
+        slices = manager.cache(Query(ENDPOINT_SLICES, labels=f"{MANAGED_BY}={MANAGER}"))
+        slices.index("owner", by_owner)
+        reconciler = EndpointSliceReconciler(self._client, services, self._pods, slices)
+        manager.controller(
+            "endpointslice",
+            reconciler.reconcile,
+            [primary(services), owned(slices, SERVICES), mapped(self._pods, reconciler.services_of)],
+        )
+
+    def _add_volumes(self) -> None:
+        manager, claims = self.manager, self._claims
+        volumes = manager.cache(Query(VOLUMES))
+        recorder = self._recorder("persistentvolume-controller")
+        claim = ClaimReconciler(self._client, recorder, self._folder, claims, volumes, self._classes)
+
+        def claims_of(pod: Pod) -> Iterable[Key]:
+            return (Key(pod.metadata.namespace, name) for name in pod.claims)
+
+        def claim_of(volume: PersistentVolume) -> Iterable[Key]:
+            """A bound one concerns its claim; a free one all that still wait."""
+            reference = volume.spec.claimRef
+            if reference is not None:
+                return (Key(reference.namespace, reference.name),)
+            return [one.metadata.key for one in claims if not one.spec.volumeName]
+
+        def waiting(_: Object) -> Iterable[Key]:
+            return [one.metadata.key for one in claims if not one.spec.volumeName]
+
+        manager.controller(
+            "claim",
+            claim.reconcile,
+            [primary(claims), mapped(volumes, claim_of), mapped(self._classes, waiting), mapped(self._pods, claims_of)],
+        )
+
+        def volume_of(each: Claim) -> Iterable[Key]:
+            return (Key("", each.spec.volumeName),) if each.spec.volumeName else ()
+
+        volume = VolumeReconciler(self._client, self._folder, volumes, claims)
+        manager.controller("volume", volume.reconcile, [primary(volumes), mapped(claims, volume_of)])
+
+    def _add_upkeep(self) -> None:
+        manager, client, pods = self.manager, self._client, self._pods
+        namespaces = manager.cache(Query(NAMESPACES))
+        namespace = NamespaceReconciler(client, namespaces, self._everything)
+        namespace.feed(manager.controller("namespace", namespace.reconcile, [primary(namespaces)]))
+        quotas = manager.cache(Query(QUOTAS))
+        quotas.index(NAMESPACE, _by_namespace)
+        quota = QuotaReconciler(client, quotas, pods, self._claims, self._everything)
+        quota.feed(manager.controller("quota", quota.reconcile, [Source(quotas, uncounted, is_primary=True)]))
+        leases = manager.cache(Query(LEASES, namespace=NODE_LEASES))
+        node = NodeReconciler(client, self._recorder("node-controller"), self._nodes, leases, pods)
+        manager.controller(
+            "node",
+            node.reconcile,
+            [primary(self._nodes), mapped(leases, node_of_lease), mapped(pods, node_of_pod)],
+        )
+
+
+def _by_namespace(obj: Object) -> Iterable[str]:
+    return (obj.metadata.namespace,)

@@ -1,0 +1,46 @@
+"""Pods made from a template."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from gpu_runtime.api.meta.object import Object, controller_reference, wire
+from gpu_runtime.kube.resource import Resource
+from gpu_runtime.local.controllers.wire import Template
+
+MOST_AT_ONCE = 500
+
+
+def pod_from(template: Template, resource: Resource[Any], owner: Object, *, finalizers: Sequence[str] = ()) -> Any:
+    """A pod of `owner` as the template describes it, under a generated name."""
+    metadata = template.get("metadata") or {}
+    reference = controller_reference(resource.api_version, resource.kind, owner.metadata)
+    kept = {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
+    return {
+        "metadata": {
+            **kept,
+            "generateName": f"{owner.metadata.name}-",
+            "namespace": owner.metadata.namespace,
+            "ownerReferences": [wire(reference)],
+            "finalizers": [*(metadata.get("finalizers") or []), *finalizers],
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+async def in_growing_batches(count: int, make: Callable[[], Awaitable[object]]) -> BaseException | None:
+    """Calls `make` up to `count` times: 1, 2, 4 ... at once, and no further batch after a failure, which it returns.
+
+    What fails for one usually fails for all: a quota must not be asked five hundred times.
+    """
+    batch, left = 1, min(count, MOST_AT_ONCE)
+    while left > 0:
+        size = min(batch, left)
+        outcomes = await asyncio.gather(*(make() for _ in range(size)), return_exceptions=True)
+        failures = [one for one in outcomes if isinstance(one, BaseException)]
+        if failures:
+            return failures[0]
+        left, batch = left - size, batch * 2
+    return None

@@ -1,0 +1,170 @@
+"""How many pods each ReplicaSet of a Deployment shall have next. Pure: numbers in, numbers out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpu_runtime.local.controllers.workloads import Deployment
+
+
+@dataclass(frozen=True)
+class Size:
+    """One ReplicaSet in numbers. Lists of them are ordered from the oldest to the newest."""
+
+    name: str
+    replicas: int
+    available: int
+    most: int = 0
+    """What the Deployment could have had at most, in all its sets, when this one was last sized."""
+    desired: int | None = None
+    """What the Deployment wanted then."""
+    present: bool = False
+    """It has the Deployment's present template."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a Deployment allows while it changes."""
+
+    replicas: int
+    surge: int
+    unavailable: int
+
+    @property
+    def most(self) -> int:
+        return self.replicas + self.surge
+
+    @property
+    def least(self) -> int:
+        return self.replicas - self.unavailable
+
+
+def bounds(deployment: Deployment) -> Bounds:
+    """Surge is rounded up and unavailability down; when both come out as nothing, one pod may be missing."""
+    replicas = deployment.spec.replicas
+    if deployment.spec.strategy.type == "Recreate":
+        return Bounds(replicas, 0, 0)
+    rolling = deployment.spec.strategy.rollingUpdate
+    if rolling is None:
+        return Bounds(replicas, 0, 0)
+    surge = _amount(rolling.maxSurge, replicas, round_up=True)
+    unavailable = _amount(rolling.maxUnavailable, replicas, round_up=False)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return Bounds(replicas, surge, min(unavailable, replicas))
+
+
+def most_replicas(deployment: Deployment) -> int:
+    return bounds(deployment).most
+
+
+def _amount(value: int | str, of: int, *, round_up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    percent = int(value.removesuffix("%"))
+    return -(-of * percent // 100) if round_up else of * percent // 100
+
+
+def first_size(limits: Bounds, olds: Sequence[Size], *, recreate: bool) -> int:
+    """The size that a ReplicaSet is created with."""
+    if recreate:
+        return limits.replicas
+    total = sum(one.replicas for one in olds)
+    return max(0, min(limits.most - total, limits.replicas))
+
+
+def rolling_update(limits: Bounds, present: Size, olds: Sequence[Size]) -> dict[str, int]:
+    """One step: the present set grows within the surge; only when it cannot, old ones shrink.
+
+    New sizes by name; empty when there is nothing to do but wait.
+    """
+    grown = _grown(limits, present, olds)
+    if grown != present.replicas:
+        return {present.name: grown}
+    room = sum(one.replicas for one in (present, *olds)) - limits.least - (present.replicas - present.available)
+    if room <= 0:
+        return {}
+    cleaned = _without_unhealthy(olds, room)
+    shrunk = _shrunk(cleaned, sum(one.available for one in (present, *olds)) - limits.least)
+    before = {one.name: one.replicas for one in olds}
+    return {one.name: one.replicas for one in shrunk if one.replicas != before[one.name]}
+
+
+def _grown(limits: Bounds, present: Size, olds: Sequence[Size]) -> int:
+    if present.replicas >= limits.replicas:
+        return limits.replicas
+    total = present.replicas + sum(one.replicas for one in olds)
+    return present.replicas + max(0, min(limits.most - total, limits.replicas - present.replicas))
+
+
+def _without_unhealthy(olds: Sequence[Size], room: int) -> list[Size]:
+    """Pods of old sets that are not available go first: they serve nobody and may hold up the rest for ever."""
+    left, result = room, []
+    for one in olds:
+        cut = max(0, min(left, one.replicas - one.available))
+        left -= cut
+        result.append(replace(one, replicas=one.replicas - cut))
+    return result
+
+
+def _shrunk(olds: Sequence[Size], spare: int) -> list[Size]:
+    result = []
+    for one in olds:
+        cut = max(0, min(spare, one.replicas))
+        spare -= cut
+        result.append(replace(one, replicas=one.replicas - cut))
+    return result
+
+
+def recreate(limits: Bounds, present: Size | None, olds: Sequence[Size], *, old_pods_left: bool) -> dict[str, int]:
+    """Every old pod goes before the first new one comes."""
+    shrink = {one.name: 0 for one in olds if one.replicas}
+    if shrink or old_pods_left or present is None or present.replicas == limits.replicas:
+        return shrink
+    return {present.name: limits.replicas}
+
+
+def resized(limits: Bounds, present: Size | None, olds: Sequence[Size], *, rolling: bool) -> dict[str, int]:
+    """New sizes after the Deployment's own size changed: shares of a rollout stay as they were."""
+    active = [one for one in (*olds, *([present] if present else [])) if one.replicas]
+    if len(active) <= 1:
+        only = active[0] if active else present or (olds[-1] if olds else None)
+        return {} if only is None or only.replicas == limits.replicas else {only.name: limits.replicas}
+    if present is not None and _saturated(limits, present):
+        return {one.name: 0 for one in olds if one.replicas}
+    return _shared(limits, active) if rolling else {}
+
+
+def _saturated(limits: Bounds, present: Size) -> bool:
+    return present.replicas == present.available == limits.replicas == present.desired
+
+
+def _shared(limits: Bounds, active: Sequence[Size]) -> dict[str, int]:
+    allowed = limits.most if limits.replicas else 0
+    delta = allowed - sum(one.replicas for one in active)
+    if not delta:
+        return {}
+    # The largest first, and among equals the newest when growing, the oldest when shrinking.
+    by_age = active if delta < 0 else active[::-1]
+    order = sorted(by_age, key=lambda one: -one.replicas)
+    sizes, left = {}, delta
+    for one in order:
+        share = _share(limits, one, delta, left)
+        sizes[one.name] = one.replicas + share
+        left -= share
+    first = order[0].name
+    sizes[first] = max(0, sizes[first] + left)
+    return {one.name: sizes[one.name] for one in active if sizes[one.name] != one.replicas}
+
+
+def _share(limits: Bounds, one: Size, delta: int, left: int) -> int:
+    if limits.replicas == 0:
+        return -one.replicas
+    most = one.most or limits.replicas
+    share = round_half_up(one.replicas * limits.most, most) - one.replicas
+    return min(share, left) if delta > 0 else max(share, left)
+
+
+def round_half_up(numerator: int, denominator: int) -> int:
+    return (2 * numerator + denominator) // (2 * denominator)

@@ -1,0 +1,147 @@
+"""The garbage collector at work: one reconcile for each object that has owners or is being deleted with dependents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from gpu_runtime.api.meta.object import Key, ObjectMeta, OwnerReference, wire
+from gpu_runtime.kube.children import identity
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.controller import Controller, Result
+from gpu_runtime.kube.errors import NotFound, RetryAfter
+from gpu_runtime.kube.resource import Resource
+from gpu_runtime.kube.store import Delta
+from gpu_runtime.local.controllers.everything import OWNER, UID, Everything
+from gpu_runtime.local.controllers.garbage.decisions import (
+    FOREGROUND,
+    ORPHAN,
+    Owner,
+    blocks,
+    fate,
+    state_of,
+    without,
+)
+from gpu_runtime.local.controllers.wire import Metadata
+
+REMEMBERED_ABSENT = 4096
+UNKNOWN_KIND_SECONDS = 30.0
+
+
+class GarbageCollector:
+    """Keys are uids: an object that was made anew under an old name is another object."""
+
+    def __init__(self, client: Client, everything: Everything) -> None:
+        self._client = client
+        self._everything = everything
+        self._absent: OrderedDict[str, None] = OrderedDict()
+        self._controller = Controller("garbage", self.reconcile, [])
+        everything.listen(self._changed)
+
+    async def run(self) -> None:
+        """Runs until cancelled; start it before `everything`, which feeds it."""
+        await self._controller.run()
+
+    def stop(self) -> None:
+        self._controller.stop()
+
+    def _changed(self, _: Resource[Metadata], delta: Delta[Metadata]) -> None:
+        meta = delta.object.metadata
+        if delta.new is None:
+            for _resource, dependent in self._everything.find(OWNER, meta.uid):
+                self._look_at(dependent.metadata.uid)
+        elif meta.ownerReferences or meta.deletionTimestamp is not None:
+            self._look_at(meta.uid)
+        if delta.new is None or meta.deletionTimestamp is not None or _owners_changed(delta):
+            for owner in (delta.old or delta.object).metadata.ownerReferences:
+                self._look_at(owner.uid)  # it may have waited for this one
+
+    def _look_at(self, uid: str) -> None:
+        self._controller.queue.add(Key("", uid))
+
+    async def reconcile(self, key: Key) -> Result:
+        await self._everything.synced.wait()
+        found = self._everything.find(UID, key.name)
+        if not found:
+            return Result()
+        # One object may be served by two groups; either name will do.
+        resource, obj = found[0]
+        meta = obj.metadata
+        if meta.deletionTimestamp is not None and FOREGROUND in meta.finalizers:
+            await self._foreground(resource, meta)
+        elif meta.deletionTimestamp is not None and ORPHAN in meta.finalizers:
+            await self._orphan(resource, meta)
+        elif meta.ownerReferences and meta.deletionTimestamp is None:
+            await self._dependent(resource, meta)
+        return Result()
+
+    async def _foreground(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
+        dependents = [obj.metadata for _, obj in self._everything.find(OWNER, meta.uid)]
+        for dependent in dependents:
+            if dependent.deletionTimestamp is None:
+                self._look_at(dependent.uid)
+        if not any(blocks(dependent, meta.uid) for dependent in dependents):
+            await self._drop_finalizer(resource, meta, FOREGROUND)
+
+    async def _orphan(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
+        dependents = self._everything.find(OWNER, meta.uid)
+        await asyncio.gather(
+            *(
+                self._set_owners(
+                    kind, obj.metadata, [one for one in obj.metadata.ownerReferences if one.uid != meta.uid]
+                )
+                for kind, obj in dependents
+            )
+        )
+        await self._drop_finalizer(resource, meta, ORPHAN)
+
+    async def _dependent(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
+        states = {one.uid: await self._state(meta, one) for one in meta.ownerReferences}
+        verdict = fate(meta, states, has_dependents=bool(self._everything.find(OWNER, meta.uid)))
+        if verdict.owners is not None:
+            await self._set_owners(resource, meta, verdict.owners)
+        elif verdict.delete is not None:
+            try:
+                await self._client.delete(resource, meta.key, uid=meta.uid, propagation=verdict.delete)
+            except NotFound:
+                return
+
+    async def _state(self, dependent: ObjectMeta, reference: OwnerReference) -> Owner:
+        if reference.uid in self._absent:
+            return Owner.ABSENT
+        if found := self._everything.find(UID, reference.uid):
+            return state_of(found[0][1].metadata)
+        resource = self._everything.kind(reference.apiVersion, reference.kind)
+        if resource is None:
+            # Not known is not the same as gone: its CustomResourceDefinition may come back.
+            raise RetryAfter(UNKNOWN_KIND_SECONDS, f"{dependent.key} is owned by an unknown kind: {reference.kind}")
+        namespace = dependent.namespace if resource.namespaced else ""
+        # The cache of that kind may be behind; only a live read tells that an owner is gone.
+        try:
+            live = (await self._client.get(resource, Key(namespace, reference.name))).metadata
+        except NotFound:
+            live = None
+        if live is not None and live.uid == reference.uid:
+            return state_of(live)
+        self._absent[reference.uid] = None
+        while len(self._absent) > REMEMBERED_ABSENT:
+            self._absent.popitem(last=False)
+        return Owner.ABSENT
+
+    async def _set_owners(self, resource: Resource[Metadata], meta: ObjectMeta, owners: list[OwnerReference]) -> None:
+        patch = {"metadata": {**identity(meta), "ownerReferences": wire(owners) or None}}
+        try:
+            await self._client.patch(resource, meta.key, patch)
+        except NotFound:
+            return
+
+    async def _drop_finalizer(self, resource: Resource[Metadata], meta: ObjectMeta, name: str) -> None:
+        patch = {"metadata": {**identity(meta), "finalizers": without(meta.finalizers, name) or None}}
+        try:
+            await self._client.patch(resource, meta.key, patch)
+        except NotFound:
+            return
+
+
+def _owners_changed(delta: Delta[Metadata]) -> bool:
+    return delta.old is not None and delta.old.metadata.ownerReferences != delta.object.metadata.ownerReferences

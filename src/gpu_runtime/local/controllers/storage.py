@@ -1,0 +1,95 @@
+"""Claims, volumes and storage classes as the volume controller and the scheduler read them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.kube.resource import Resource
+from gpu_runtime.local.controllers.pods import NodeSelector, Resources
+from gpu_runtime.local.controllers.wire import Condition, LabelSelector
+
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    accessModes: list[str] = []
+    resources: Resources = Resources()
+    storageClassName: str | None = None
+    volumeName: str = ""
+    volumeMode: str = "Filesystem"
+    selector: LabelSelector | None = None
+
+
+class ClaimStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    phase: str = ""
+    accessModes: list[str] = []
+    capacity: dict[str, str] = {}
+    conditions: list[Condition] = []
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+    @property
+    def class_name(self) -> str:
+        return self.spec.storageClassName or ""
+
+    @property
+    def requested(self) -> str:
+        return self.spec.resources.requests.get("storage", "0")
+
+
+class ClaimRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    apiVersion: str = ""
+    resourceVersion: str = ""
+
+
+class HostPath(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    path: str = ""
+    type: str | None = None
+
+
+class VolumeAffinity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    capacity: dict[str, str] = {}
+    accessModes: list[str] = []
+    storageClassName: str = ""
+    persistentVolumeReclaimPolicy: str = "Retain"
+    volumeMode: str = "Filesystem"
+    claimRef: ClaimRef | None = None
+    hostPath: HostPath | None = None
+    nodeAffinity: VolumeAffinity | None = None
+
+
+class VolumeStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    phase: str = ""
+    message: str = ""
+
+
+class PersistentVolume(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    spec: VolumeSpec = VolumeSpec()
+    status: VolumeStatus = VolumeStatus()
+
+
+class StorageClass(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    provisioner: str = ""
+    reclaimPolicy: str = "Delete"
+    volumeBindingMode: str = "Immediate"
+    allowVolumeExpansion: bool = False
+
+
+CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Claim)
+VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", PersistentVolume, namespaced=False)
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", StorageClass, namespaced=False)
