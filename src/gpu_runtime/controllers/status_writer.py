@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import structlog
 from msgspec import structs
 
-from gpu_runtime.api.meta.condition import find_condition, set_condition
+from gpu_runtime.api.meta.condition import Condition, find_condition, set_condition
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolStatus
@@ -38,8 +38,8 @@ class StatusWriter(Generic[T]):
     async def write(self, obj: T, status: Status, verdict: Verdict) -> float | None:
         """Writes `status` with the verdict's condition if it differs; otherwise nothing, not even its time.
 
-        The answer, if any, is when to come back: "not yet" about an object that is seconds old is not worth a write,
-        because most are ready before anybody looks.
+        The answer, if any, is when to come back: to say "not yet" of an object that was just made, or once more and
+        otherwise, is worth a write only if it stays so; most are ready before anybody looks.
         """
         old = obj.status
         now = self.clock.now()
@@ -49,7 +49,7 @@ class StatusWriter(Generic[T]):
         )
         if new == old:
             return None
-        if not old.conditions and verdict.state == "progressing" and (patience := self._patience(obj)) is not None:
+        if verdict.state == "progressing" and (patience := self._patience(obj, condition)) is not None:
             return patience
         new = structs.replace(new, lastSyncTime=now.replace(microsecond=0))
         try:
@@ -60,9 +60,16 @@ class StatusWriter(Generic[T]):
         self._tell(obj, verdict)
         return None
 
-    def _patience(self, obj: T) -> float | None:
-        created = obj.metadata.creationTimestamp
-        age = (self.clock.now() - created).total_seconds() if created is not None else PATIENCE_SECONDS
+    def _patience(self, obj: T, condition: Condition) -> float | None:
+        """How long a status that says no more than "not yet" can wait, if it can."""
+        before = find_condition(obj.status.conditions, condition.type)
+        if before is None:
+            since = obj.metadata.creationTimestamp
+        elif (before.status, before.reason) == (condition.status, condition.reason):
+            since = obj.status.lastSyncTime
+        else:
+            return None  # what it says until then is no longer true
+        age = (self.clock.now() - since).total_seconds() if since is not None else PATIENCE_SECONDS
         # A clock that is behind the server's must not silence the status: then it is just written at once.
         return PATIENCE_SECONDS - age if -1.0 < age < PATIENCE_SECONDS else None
 

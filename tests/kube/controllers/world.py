@@ -21,6 +21,7 @@ from gpu_runtime.config import ControllerManagerSettings, StockSettings
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube import Client, Controller, Manager, Patch, Recorder, Resource, load_config
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 
 Document = dict[str, Any]
 
@@ -62,14 +63,16 @@ class World:
         )
 
     @asynccontextmanager
-    async def reconciling(self, settings: ControllerManagerSettings | None = None) -> AsyncIterator[None]:
+    async def reconciling(
+        self, settings: ControllerManagerSettings | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> AsyncIterator[None]:
         """The reconcilers run inside the block, and end in order with it."""
         config = load_config(self.proxy.server.kubeconfig)
         stop = asyncio.Event()
         async with Client(config, user_agent="controller") as client, asyncio.TaskGroup() as group:
             recorder = Recorder(client, "controller-manager", "test")
             manager = self.manager = Manager(client, recorder=recorder)
-            self.controllers = add_controllers(manager, settings or self.settings, recorder=recorder)
+            self.controllers = add_controllers(manager, settings or self.settings, recorder=recorder, clock=clock)
             group.create_task(manager.run(stop))
             try:
                 await asyncio.wait_for(manager.leading.wait(), 60)
