@@ -9,9 +9,13 @@ import click
 COMMANDS = {
     "config": ("gpu_runtime.cli.config:config", "Show the settings of a process."),
     "controller-manager": ("gpu_runtime.cli.processes:controller_manager", "Run the reconcilers."),
+    "down": ("gpu_runtime.cli.up:down_command", "Stop what `up` runs."),
+    "env": ("gpu_runtime.cli.up:env_command", "Print what a shell needs to talk to what `up` runs."),
     "manager": ("gpu_runtime.cli.processes:manager", "Retired: says what to run instead."),
     "proxy": ("gpu_runtime.cli.processes:proxy", "Run the proxy to units."),
     "runtime-api": ("gpu_runtime.cli.processes:runtime_api", "Run the REST API."),
+    "status": ("gpu_runtime.cli.up:status_command", "Show the processes that `up` runs."),
+    "up": ("gpu_runtime.cli.up:up_command", "Run everything on this machine."),
 }
 
 

@@ -1,0 +1,1 @@
+"""`gpu-runtime up`: the whole product on this machine, each process a supervised child."""

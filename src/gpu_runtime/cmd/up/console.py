@@ -1,0 +1,74 @@
+"""What a person reads while it runs."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from gpu_runtime.cmd.up.layout import Layout, Ports, api_url, proxy_url
+from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
+
+WIDTH = 20
+FIRST = '{"operationID":"first-stock","specName":"g1.1","memory":"16Gi","gpu":1,"replicas":2}'
+
+
+def say(line: str = "") -> None:
+    """One line; colours only on a terminal. Nobody reading any more is no reason to end."""
+    with suppress(OSError):
+        click.echo(line)
+
+
+def tell(event: Event) -> None:
+    name = click.style(f"{event.name:<{WIDTH}}", bold=True)
+    if isinstance(event, Ready):
+        how = "adopted" if event.adopted else f"ready in {event.seconds:.1f} s"
+        again = f" (restart {event.restarts})" if event.restarts else ""
+        say(
+            f"  {click.style('✓', fg='green')} {name} {how + again:<18} {click.style(event.address, dim=True)}".rstrip()
+        )
+    elif isinstance(event, Died):
+        say(f"  {click.style('✗', fg='red')} {name} died: {event.how}; starting it again in {event.again_in:.1f} s")
+    else:
+        say(f"  {click.style('-', dim=True)} {name} {_ended(event)}")
+
+
+def _ended(event: Ended) -> str:
+    what = "left by an earlier run: " if event.leftover else ""
+    return what + (click.style("killed: it did not end in time", fg="yellow") if event.killed else "stopped")
+
+
+def welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
+    """Where everything is, and a first command to paste."""
+    url = api_url(ports)
+    say()
+    for what, where in (
+        ("API", f"{url}/api/v1"),
+        ("Swagger", f"{url}/swagger/index.html"),
+        ("Units", f"{proxy_url(ports)}/units/NAMESPACE/NAME/"),
+        ("Logs", str(layout.supervised.root / "logs")),
+    ):
+        say(f"  {what:<8} {click.style(where, fg='cyan')}")
+    say()
+    say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
+    say()
+    say("  Put two GPUs on the shelf, then look at them:")
+    say(f"  curl -s -X POST {url}/api/v1/operator/stock-units -H 'Content-Type: application/json' -d '{FIRST}'")
+    say(f"  curl -s {url}/api/v1/operator/inventory")
+    say()
+    say(click.style("  Ctrl-C stops everything; what was created stays in " + str(layout.root), dim=True))
+
+
+def complain(line: str) -> None:
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
+
+
+def failed(failure: StartFailed, log: Path) -> None:
+    """Why it could not start, with the last words of the process."""
+    complain(str(failure))
+    for line in failure.said:
+        click.echo(f"  | {line}", err=True)
+    if failure.said:
+        click.echo(f"  whole log: {log}", err=True)

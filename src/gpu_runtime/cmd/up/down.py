@@ -1,0 +1,46 @@
+"""`gpu-runtime down`: ends what runs on a data directory, supervised or left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gpu_runtime.cmd.up import console
+from gpu_runtime.cmd.up.layout import Layout
+from gpu_runtime.local.supervisor.holder import Held, Holder, hold, holder
+from gpu_runtime.local.supervisor.process import Process
+from gpu_runtime.local.supervisor.supervisor import end_leftovers
+
+STOP_SECONDS = 180.0  # what all processes together may take, each within its own limit
+EXIT_FAILED = 1
+
+
+def down(layout: Layout) -> int:
+    """Returns when nothing runs any more; 1 when something had to be killed."""
+    if not layout.supervised.lock.exists():
+        console.say(f"nothing runs on {layout.root}")
+        return 0
+    return asyncio.run(_end(layout))
+
+
+async def _end(layout: Layout) -> int:
+    running = holder(layout.supervised.lock)
+    clean = await _end_supervisor(running) if running is not None else True
+    try:
+        with hold(layout.supervised.lock):
+            left = layout.supervised.records()
+            await end_leftovers(layout.supervised, console.tell)
+    except Held as held:
+        console.complain(f"{layout.root} is in use by `gpu-runtime up`: {held}")
+        return EXIT_FAILED
+    if running is None and not left:
+        console.say(f"nothing runs on {layout.root}")
+    return 0 if clean else EXIT_FAILED
+
+
+async def _end_supervisor(running: Holder) -> bool:
+    process = Process.adopt(running.identity)
+    if process is None or await process.stop(STOP_SECONDS):
+        console.say(f"  - gpu-runtime up (process {running.identity.pid}) stopped")
+        return True
+    console.complain(f"gpu-runtime up (process {running.identity.pid}) did not end in time and was killed")
+    return False

@@ -1,0 +1,117 @@
+"""What a cluster must have before the product's processes start: kinds, namespaces, priority classes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpu_runtime.api.crd import definition
+from gpu_runtime.api.v1alpha1.kinds import KINDS
+from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
+from gpu_runtime.api.v1alpha1.priorities import (
+    ACTIVE_PRIORITY,
+    ACTIVE_PRIORITY_CLASS,
+    STOCK_PRIORITY,
+    STOCK_PRIORITY_CLASS,
+)
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.config import load_config
+from gpu_runtime.kube.errors import AlreadyExists, Conflict, KubeError
+from gpu_runtime.local.supervisor.events import StartFailed
+
+Document = dict[str, Any]
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NAMESPACES = "/api/v1/namespaces"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+POLL_SECONDS = 0.05
+SERVED_SECONDS = 30.0
+
+
+def namespaces() -> list[Document]:
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in (SYSTEM_NAMESPACE, STOCK_NAMESPACE, INSTANCE_NAMESPACE)
+    ]
+
+
+def priority_classes() -> list[Document]:
+    """Stock waits for room and never drives others out; a user's unit may drive out what is less."""
+    return [
+        _priority_class(ACTIVE_PRIORITY_CLASS, ACTIVE_PRIORITY, "PreemptLowerPriority", "GPU units of users."),
+        _priority_class(
+            STOCK_PRIORITY_CLASS, STOCK_PRIORITY, "Never", "Warm stock that holds GPUs until a user wants them."
+        ),
+    ]
+
+
+async def install(kubeconfig: Path) -> None:
+    """All of it is there when this returns; what was there already is left, kinds are brought up to date."""
+    try:
+        async with Client(load_config(kubeconfig), user_agent="gpu-runtime-up") as client:
+            async with asyncio.timeout(SERVED_SECONDS):
+                await asyncio.gather(
+                    *(_define(client, definition(kind)) for kind in KINDS),
+                    *(_ensure(client, "/api/v1/namespaces", each) for each in namespaces()),
+                    *(
+                        _ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", each)
+                        for each in priority_classes()
+                    ),
+                )
+    except TimeoutError:
+        raise StartFailed("installation", f"the kinds are not served after {SERVED_SECONDS:g} s") from None
+    except KubeError as error:
+        raise StartFailed("installation", str(error)) from error
+
+
+async def _ensure(client: Client, collection: str, document: Document) -> bool:
+    """Creates the object; False when there is one of its name."""
+    name = document["metadata"]["name"]
+    try:
+        await client.request("POST", collection, body=document, subject=f"create {document['kind']} {name}")
+    except AlreadyExists:
+        return False
+    return True
+
+
+async def _define(client: Client, document: Document) -> None:
+    name = document["metadata"]["name"]
+    path = f"{DEFINITIONS}/{name}"
+    current = await _ensure(client, DEFINITIONS, document)
+    while True:
+        live = await _read(client, path)
+        if not current:
+            try:
+                # A PUT of what is there already changes nothing at the server, and another version of ours is replaced.
+                await client.request("PUT", path, body={**live, "spec": document["spec"]}, subject=f"update {name}")
+            except Conflict:
+                continue
+            current = True
+        elif _served(live):
+            return
+        else:
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _read(client: Client, path: str) -> Document:
+    found: Document = msgspec.json.decode(await client.request("GET", path, subject=f"read {path}"))
+    return found
+
+
+def _served(live: Document) -> bool:
+    conditions = live.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _priority_class(name: str, value: int, preemption: str, description: str) -> Document:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": preemption,
+        "description": description,
+    }

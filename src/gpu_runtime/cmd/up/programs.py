@@ -1,0 +1,56 @@
+"""The processes of an installation, and the order in which they need each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, api_url, kubernetes_url, proxy_url
+from gpu_runtime.local.supervisor.program import Program
+
+CLUSTER = "local-cluster"
+CLUSTER_STOP_SECONDS = 60.0  # pods are given their time to end
+COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
+
+
+def cluster(layout: Layout, ports: Ports, gpus: int | None, prepare: Callable[[], Awaitable[None]]) -> Program:
+    """The embedded cluster; `prepare` is done when it answers."""
+    wanted = ("--gpus", str(gpus)) if gpus is not None else ()
+    return Program(
+        name=CLUSTER,
+        command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted),
+        health=f"{kubernetes_url(ports)}/readyz",
+        prepare=prepare,
+        environment=_version(),
+        address=kubernetes_url(ports),
+        stop_seconds=CLUSTER_STOP_SECONDS,
+    )
+
+
+def product(settings: dict[str, Path], kubeconfig: Path, ports: Ports, after: tuple[str, ...]) -> list[Program]:
+    """The product's own processes, which need a cluster and not each other."""
+    health = {
+        "controller-manager": ports.controllerManagerHealth,
+        "runtime-api": ports.runtimeApiHealth,
+        "proxy": ports.proxyHealth,
+    }
+    address = {"runtime-api": api_url(ports), "proxy": proxy_url(ports)}
+    return [
+        Program(
+            name=process,
+            command=(*COMMAND, process, "--config", str(path), "--kubeconfig", str(kubeconfig)),
+            health=f"http://{LOOPBACK}:{health[process]}/readyz",
+            after=after,
+            files=(path,),
+            environment=_version(),
+            address=address.get(process, ""),
+        )
+        for process, path in settings.items()
+    ]
+
+
+def _version() -> dict[str, str]:
+    """A process of another version of ours is not adopted."""
+    return {"GPU_RUNTIME_VERSION": version("gpu-runtime")}

@@ -1,0 +1,114 @@
+"""`gpu-runtime up`, from the first line to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gpu_runtime.cmd.up import console
+from gpu_runtime.cmd.up.layout import Installation, Layout, Ports
+from gpu_runtime.cmd.up.ports import choose
+from gpu_runtime.cmd.up.prerequisites import install
+from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product
+from gpu_runtime.cmd.up.settings import write_settings
+from gpu_runtime.config import ConfigError
+from gpu_runtime.local.supervisor.events import StartFailed
+from gpu_runtime.local.supervisor.holder import Held, hold
+from gpu_runtime.local.supervisor.program import Program
+from gpu_runtime.local.supervisor.supervisor import Supervisor
+
+EXIT_FAILED = 1  # a process could not be started
+EXIT_HELD = 3  # another `up` runs on the data directory
+
+
+@dataclass(frozen=True)
+class Options:
+    layout: Layout
+    port: int = 8080
+    gpus: int | None = None
+    config: Path | None = None
+    kubeconfig: Path | None = None
+    """A cluster to use in place of an embedded one."""
+
+
+def up(options: Options) -> int:
+    """Runs everything until a signal, and leaves no process behind; ConfigError when the options cannot work."""
+    folder = options.layout.supervised
+    try:
+        folder.make()
+    except OSError as error:
+        raise ConfigError(f"data directory {options.layout.root} cannot be used: {error.strerror}") from error
+    try:
+        with hold(folder.lock):
+            return asyncio.run(_run(options))
+    except Held as held:
+        console.complain(f"{options.layout.root} is in use by another `gpu-runtime up`: {held}")
+        return EXIT_HELD
+
+
+async def _run(options: Options) -> int:
+    layout, folder = options.layout, options.layout.supervised
+    console.say(f"gpu-runtime {version('gpu-runtime')} on {layout.root}")
+    try:
+        ports, kubeconfig, programs = await plan(options)
+        supervisor = Supervisor(folder, programs, console.tell)
+        with _signals(supervisor) as stop:
+            await supervisor.run(stop, all_ready=partial(console.welcome, layout, ports, kubeconfig))
+    except StartFailed as failure:
+        console.failed(failure, folder.log(failure.name))
+        return EXIT_FAILED
+    return 0
+
+
+async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
+    """What to run and where; writes the settings files and remembers the ports."""
+    layout, folder = options.layout, options.layout.supervised
+    before = layout.remembered()
+    ports = choose(options.port, before.ports if before else None, _kept(layout))
+    kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
+    settings = write_settings(folder, options.config, ports)
+    layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
+    if options.kubeconfig is not None:
+        await install(kubeconfig)
+        return ports, kubeconfig, product(settings, kubeconfig, ports, after=())
+    embedded = cluster(layout, ports, options.gpus, partial(install, kubeconfig))
+    return ports, kubeconfig, [embedded, *product(settings, kubeconfig, ports, after=(CLUSTER,))]
+
+
+def _kept(layout: Layout) -> frozenset[int]:
+    """Ports that processes of an earlier run hold, which this one adopts or ends."""
+    running = [record for record in layout.supervised.records() if record.identity.running()]
+    urls = [url for record in running for url in (record.health, record.address)]
+    return frozenset(port for url in urls if (port := urlsplit(url).port) is not None)
+
+
+@contextmanager
+def _signals(supervisor: Supervisor) -> Iterator[asyncio.Event]:
+    """An event that the first signal sets; a second one is a person who can wait no longer."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            console.say("  killing what still runs")
+            supervisor.hurry()
+            return
+        console.say("\n  stopping; once more to kill")
+        stop.set()
+
+    # Whoever started us with nohup wants us to outlive the terminal.
+    wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    signals = [each for each in wanted if signal.getsignal(each) is not signal.SIG_IGN]
+    for each in signals:
+        loop.add_signal_handler(each, asked)
+    try:
+        yield stop
+    finally:
+        for each in signals:
+            loop.remove_signal_handler(each)

@@ -1,0 +1,72 @@
+"""The settings file of each process: a person's own, with the ports and addresses of this installation in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_runtime.cmd.up.layout import LOOPBACK, Ports, proxy_url
+from gpu_runtime.config import PROCESSES, ConfigError, load
+from gpu_runtime.local.supervisor.folder import Folder, write_whole
+
+HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gpu-runtime up --config DIR\n"
+
+
+def overrides(ports: Ports) -> dict[str, dict[str, Any]]:
+    """What only this installation knows, by process."""
+    return {
+        "controller-manager": {
+            "health": {"host": LOOPBACK, "port": ports.controllerManagerHealth},
+            # There is one, and it is gone before the next starts: waiting for its lease to run out would help nobody.
+            "leaderElection": {"enabled": False},
+            "units": {"accessURL": proxy_url(ports) + "/units/{namespace}/{name}/"},
+        },
+        "runtime-api": {
+            "health": {"host": LOOPBACK, "port": ports.runtimeApiHealth},
+            "httpAddr": f"{LOOPBACK}:{ports.api}",
+        },
+        "proxy": {
+            "health": {"host": LOOPBACK, "port": ports.proxyHealth},
+            "httpAddr": f"{LOOPBACK}:{ports.proxy}",
+            # Pods of the embedded cluster may have addresses of 127.213.0.0/16.
+            "refusedCIDRs": ["0.0.0.0/8", "127.0.0.0/16", "169.254.0.0/16", "224.0.0.0/4"],
+        },
+    }
+
+
+def write_settings(folder: Folder, given: Path | None, ports: Ports) -> dict[str, Path]:
+    """The file of each process, written and checked; ConfigError names the key that is wrong."""
+    written = {}
+    for process, ours in overrides(ports).items():
+        base = _read(given / f"{process}.yaml") if given is not None else {}
+        text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
+        path = folder.config(process)
+        write_whole(path, text.encode())
+        load(PROCESSES[process], path, os.environ)
+        written[process] = path
+    return written
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with what `over` says in its place, at any depth."""
+    result = dict(base)
+    for key, value in over.items():
+        inner = result.get(key)
+        result[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict | None):
+        raise ConfigError(f"{path}: must hold keys and values")
+    return document or {}

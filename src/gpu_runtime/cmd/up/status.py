@@ -1,0 +1,79 @@
+"""What runs on a data directory, asked from outside of the supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import urlsplit
+
+from gpu_runtime.cmd.up.layout import Layout
+from gpu_runtime.local.supervisor.folder import Record
+from gpu_runtime.local.supervisor.holder import Holder, holder
+from gpu_runtime.local.supervisor.probe import Prober
+
+State = Literal["ready", "not ready", "dead"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One process as it is now."""
+
+    record: Record
+    state: State
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All processes, and who supervises them; nobody when the supervisor was killed and has left them."""
+
+    supervisor: Holder | None
+    processes: tuple[Seen, ...]
+
+    @property
+    def healthy(self) -> bool:
+        return self.supervisor is not None and all(each.state == "ready" for each in self.processes)
+
+
+def look(layout: Layout) -> Picture:
+    records = layout.supervised.records()
+    return Picture(holder(layout.supervised.lock), tuple(asyncio.run(_ask(records))))
+
+
+async def _ask(records: Iterable[Record]) -> list[Seen]:
+    async with Prober() as prober:
+        return await asyncio.gather(*(_seen(record, prober) for record in records))
+
+
+async def _seen(record: Record, prober: Prober) -> Seen:
+    if not record.identity.running():
+        return Seen(record, "dead", "being started again")
+    problem = await prober.problem(record.health)
+    return Seen(record, "ready") if problem is None else Seen(record, "not ready", problem)
+
+
+def table(picture: Picture, now: datetime | None = None) -> list[tuple[str, ...]]:
+    """Rows for people, the heading first."""
+    moment = now or datetime.now(UTC)
+    rows: list[tuple[str, ...]] = [("NAME", "STATE", "PID", "PORT", "RESTARTS", "UPTIME", "PROBLEM")]
+    for seen in picture.processes:
+        record = seen.record
+        port = urlsplit(record.address or record.health).port
+        uptime = duration((moment - record.since).total_seconds()) if seen.state != "dead" else "-"
+        rows.append(
+            (record.name, seen.state, str(record.identity.pid), str(port), str(record.restarts), uptime, seen.problem)
+        )
+    return rows
+
+
+def duration(seconds: float) -> str:
+    """As kubectl writes ages: the two largest units at most."""
+    whole = int(seconds)
+    for unit, size, lesser, lesser_size in (("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // lesser_size
+            return f"{whole // size}{unit}{rest}{lesser}" if rest else f"{whole // size}{unit}"
+    return f"{whole}s"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpu_runtime.cmd.up.layout import Ports
+from gpu_runtime.cmd.up.settings import merged, write_settings
+from gpu_runtime.config import ConfigError, ControllerManagerSettings, ProxySettings, RuntimeApiSettings, load
+from gpu_runtime.local.supervisor.folder import Folder
+
+PORTS = Ports(
+    api=9000, proxy=9010, kubernetes=9443, controllerManagerHealth=9001, runtimeApiHealth=9002, proxyHealth=9003
+)
+COMMITTED = Path(__file__).parents[3] / "config" / "local"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path / "up")
+    folder.make()
+    return folder
+
+
+def test_each_process_gets_its_ports_and_units_are_reached_through_the_proxy(folder: Folder) -> None:
+    files = write_settings(folder, None, PORTS)
+    manager = load(ControllerManagerSettings, files["controller-manager"], {})
+    assert manager.health.port == 9001
+    assert manager.units.accessURL == "http://127.0.0.1:9010/units/{namespace}/{name}/"
+    api = load(RuntimeApiSettings, files["runtime-api"], {})
+    assert (api.httpAddr, api.health.port) == ("127.0.0.1:9000", 9002)
+    proxy = load(ProxySettings, files["proxy"], {})
+    assert (proxy.httpAddr, proxy.health.port) == ("127.0.0.1:9010", 9003)
+
+
+def test_the_settings_of_a_person_are_kept_beside_them(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "controller-manager.yaml").write_text("workers: 3\nunits:\n  terminationGracePeriodSeconds: 7\n")
+    files = write_settings(folder, tmp_path, PORTS)
+    manager = load(ControllerManagerSettings, files["controller-manager"], {})
+    assert manager.workers == 3
+    assert manager.units.terminationGracePeriodSeconds == 7
+    assert "9010" in manager.units.accessURL
+
+
+def test_a_wrong_setting_is_said_before_anything_starts(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "runtime-api.yaml").write_text("wrokers: 3\n")
+    with pytest.raises(ConfigError, match="wrokers"):
+        write_settings(folder, tmp_path, PORTS)
+
+
+@pytest.mark.parametrize("text", ["[]", "- a", "a: [", "just words"])
+def test_a_file_that_holds_no_settings_is_named(folder: Folder, tmp_path: Path, text: str) -> None:
+    (tmp_path / "proxy.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"proxy\.yaml"):
+        write_settings(folder, tmp_path, PORTS)
+
+
+def test_the_committed_settings_work(folder: Folder) -> None:
+    files = write_settings(folder, COMMITTED, PORTS)
+    for process, path in files.items():
+        base = yaml.safe_load((COMMITTED / f"{process}.yaml").read_text())
+        assert base.keys() <= yaml.safe_load(path.read_text()).keys()
+
+
+def test_a_deeper_setting_replaces_only_itself() -> None:
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 9}}) == {"a": {"b": 9, "c": 2}, "d": 3}
