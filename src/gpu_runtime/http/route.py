@@ -119,7 +119,7 @@ class Route(Generic[B, Q, P]):
             raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}")
         try:
             sent = msgspec.json.decode(await request.read())
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidRequest(f"the body is no JSON: {error}") from error
         if not isinstance(sent, dict):
             raise InvalidRequest("the body must be a JSON object")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from equipment import servers
 from equipment.judge import Timeline, Witness, list_objects, timeline
@@ -62,7 +63,8 @@ class Api:
     task: asyncio.Task[None]
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
-        async with self.session.request(method, f"{self.url}/api/v1{path}", json=body, **options) as response:
+        url = URL(f"{self.url}/api/v1{path}", encoded="%" in path)
+        async with self.session.request(method, url, json=body, **options) as response:
             text = await response.read()
             is_json = response.content_type == "application/json"
             return Answer(response.status, await response.json() if is_json and text else text, response.headers)

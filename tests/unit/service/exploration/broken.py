@@ -1,0 +1,89 @@
+"""Copies of the hand-over with one rule taken out each: the exploration must notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.kube import errors as kube
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
+from gpu_runtime.service.handover import HandOver, Walk, inert_unit, provenance
+from gpu_runtime.service.operations import Operations
+from gpu_runtime.service.shelf import Shelf
+
+
+class SourceAtCreate(HandOver):
+    """The unit is born with its provenance, instead of getting it from the committed record."""
+
+    async def _create(self, walk: Walk, stock: GPUUnit) -> GPUUnit | None:
+        wanted = inert_unit(walk.record, stock)
+        notes = {**wanted.metadata.annotations, **provenance(walk.choice)}
+        wanted = replace(wanted, metadata=replace(wanted.metadata, annotations=notes))
+        try:
+            return await self._cluster.create(GPU_UNITS, wanted)
+        except kube.AlreadyExists:
+            return await self._existing(walk, wanted)
+
+
+class CommitWithoutVersion(HandOver):
+    """The commit does not mind which version of the record it was decided on."""
+
+    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf) -> None:
+        super().__init__(cluster, _Careless(cluster, operations), shelf)
+
+
+class _Careless(Operations):
+    def __init__(self, cluster: Cluster, like: Operations) -> None:
+        super().__init__(cluster, like.namespace, like._clock)
+
+    async def succeed(self, record: Operation, **changes: Any) -> Operation:
+        live = await self._cluster.get(OPERATIONS, record.metadata.key)
+        if live.metadata.uid == record.metadata.uid and live.status.phase == "Pending":
+            record = live
+        return await super().succeed(record, **changes)
+
+
+class SweepWithoutVersion(HandOver):
+    """The sweeper undoes a pending operation without moving its record to Failed first."""
+
+    async def give_up(self, record: Operation, code: str, message: str) -> None:
+        await self.undo(record)
+
+
+class ClaimTakenOver(HandOver):
+    """An executor that lost a claim helps itself: a claim is no longer the one owner's."""
+
+    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf) -> None:
+        super().__init__(cluster, operations, shelf)
+        claims = self._claims
+
+        async def take(choice: Any, record: Operation, cached: GPUUnit | None) -> GPUUnit | None:
+            stock = await claims.read(choice)
+            if stock is None:
+                return None
+            claim = {"runtime.lokiwager.io/claimed-by": record.metadata.uid}
+            return await claims._annotate(stock, claim)
+
+        claims.take = take  # type: ignore[method-assign]
+
+
+class DeleteBeforeCommit(HandOver):
+    """The stock goes before the operation is committed: what is undone then is lost."""
+
+    async def _create(self, walk: Walk, stock: GPUUnit) -> GPUUnit | None:
+        unit = await super()._create(walk, stock)
+        if unit is not None:
+            await self._claims.consume(walk.choice, walk.record.metadata.uid, None)
+        return unit
+
+
+BROKEN: tuple[type[HandOver], ...] = (
+    SourceAtCreate,
+    CommitWithoutVersion,
+    SweepWithoutVersion,
+    ClaimTakenOver,
+    DeleteBeforeCommit,
+)

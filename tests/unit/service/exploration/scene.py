@@ -1,0 +1,240 @@
+"""The scene: two stock units, two executors of one operation, a rival, sweeper and reconciler: all the real code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from equipment.clock import FakeClock
+from gpu_runtime.api.meta.condition import Condition
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.v1alpha1 import labels
+from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
+from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
+from gpu_runtime.controllers.gpuunit.handover import Settled
+from gpu_runtime.controllers.gpuunit.role import is_inert, source_of
+from gpu_runtime.controllers.verdict import Blocked
+from gpu_runtime.kube.builtin import NAMESPACES, Namespace
+from gpu_runtime.kube.errors import Conflict, NotFound
+from gpu_runtime.kube.store import Store
+from gpu_runtime.service.background import SeedingQueue
+from gpu_runtime.service.claim import holder
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.service.finishing import Finishing
+from gpu_runtime.service.handover import HandOver
+from gpu_runtime.service.made import Made
+from gpu_runtime.service.operations import Operations, unfinished
+from gpu_runtime.service.platform import Platform
+from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.requests import CreateGPUUnit
+from gpu_runtime.service.rules import parse
+from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
+from gpu_runtime.service.stock import Seeding
+from gpu_runtime.service.stockpools import StockPools
+from gpu_runtime.service.sweeper import Sweeper
+from gpu_runtime.service.units import Units
+from unit.service.exploration.memory import Memory, Process
+
+PLATFORM = Platform(allowed_namespaces=("runtime-instance",))
+STOCKS = 2
+MOST_PASSES = 12
+Choose = Callable[[int], int]
+
+
+class Chance(Random):
+    """Where the code picks at random, the schedule picks."""
+
+    def __init__(self, choose: Choose) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def choice(self, seq: Any) -> Any:
+        return seq[self._choose(len(seq))]
+
+
+class Impatient(Finishing):
+    """A replay that does not wait: two executors of one operation at once are what is explored."""
+
+    async def wait(self, record: Operation, seconds: float) -> bool:
+        return False
+
+
+class Violation(AssertionError):
+    """What must never be was seen, with the steps that led there."""
+
+
+class Scene:
+    """One play. `handover` may be a broken copy."""
+
+    def __init__(self, choose: Choose, handover: type[HandOver] = HandOver) -> None:
+        self.memory = Memory()
+        self.active: dict[str, str] = {}  # UID of a unit whose workload was built: UID of its stock
+        self.trace: list[str] = []
+        self._choose = choose
+        self._handover = handover
+        self._clock = FakeClock()
+        for name in (PLATFORM.instance_namespace, PLATFORM.stock_namespace, PLATFORM.system_namespace):
+            self.memory.put(NAMESPACES, Namespace(metadata=ObjectMeta(name=name)))
+        self.stock = [self.memory.put(GPU_UNITS, _stock(number)) for number in range(STOCKS)]
+        self.processes = [
+            Process("A1", self._executor("a")),
+            Process("A2", self._executor("a")),
+            Process("B", self._executor("b")),
+            Process("S1", self.sweep),
+            Process("S2", self.sweep),
+            Process("R1", self.reconcile),
+            Process("R2", self.reconcile),
+        ]
+
+    def step(self, process: Process) -> None:
+        """One call of one process, then a look at everything."""
+        self.trace.append(process.step())
+        if process.done and process.error is not None:
+            self.trace.append(f"{process.name} ended with {process.error!r}")
+        self.check()
+
+    def end(self) -> None:
+        """All executors are dead by now; what sweeper and reconciler cannot improve must be right."""
+        for process in self.processes:
+            process.stop()
+        for _ in range(MOST_PASSES):
+            before = (self.memory.version, dict(self.active))
+            for name, work in (("sweeper", self.sweep), ("reconciler", self.reconcile)):
+                last = Process(name, work)
+                while not last.done:
+                    self.step(last)
+                assert last.error is None, last.error
+            if before == (self.memory.version, self.active):
+                self.check_end()
+                return
+        raise self._violation("sweeper and reconciler never come to rest")
+
+    # What must hold, in the words of the model.
+
+    def check(self) -> None:
+        taken = list(self.active.values())
+        if len(taken) != len(set(taken)):
+            raise self._violation("one stock unit, two owners")
+
+    def check_end(self) -> None:
+        self.check()
+        units = {unit.metadata.uid: unit for unit in self.memory.of_kind(GPU_UNITS)}
+        records = {record.metadata.uid: record for record in self.memory.of_kind(OPERATIONS)}
+        stock = [unit for unit in units.values() if unit.metadata.namespace == PLATFORM.stock_namespace]
+        users = [unit for unit in units.values() if unit.metadata.namespace != PLATFORM.stock_namespace]
+        if any(holder(unit) for unit in stock):
+            raise self._violation("stock stays claimed")
+        if len(self.active) != STOCKS - len(stock):
+            raise self._violation(f"{STOCKS - len(stock)} stock units consumed for {len(self.active)} units")
+        if any(unfinished(record) or record.status.phase == "Failed" for record in records.values()):
+            raise self._violation("an operation that nobody ends")
+        for unit in users:
+            if unit.metadata.annotations[OPERATION_UID] not in records:
+                raise self._violation(f"an orphan unit {unit.metadata.name}")
+            if unit.metadata.uid not in self.active:
+                raise self._violation(f"unit {unit.metadata.name} waits for ever")
+        for record in records.values():
+            if record.status.objects[0].uid not in self.active:
+                raise self._violation(f"committed operation {record.spec.operationID} without its unit")
+
+    def _violation(self, what: str) -> Violation:
+        return Violation("\n".join([what, *self.trace]))
+
+    # The processes.
+
+    def _executor(self, operation: str) -> Callable[[], Any]:
+        async def run() -> Any:
+            sent = {"operationID": operation, "name": f"unit-{operation}", "specName": "g1", "image": "a"}
+            return await self._units().create(parse(CreateGPUUnit, sent), sent)
+
+        return run
+
+    def _units(self) -> Units:
+        """A replica whose cache of stock never hears of a claim: the worst that a cache can be."""
+        cache, operations = self._store(self.stock), self._operations()
+        cache_of_namespaces = Store[Namespace]()
+        cache_of_namespaces.replace(self.memory.of_kind(NAMESPACES), "1")
+        return Units(
+            self.memory,
+            operations,
+            PLATFORM,
+            Reader(self.memory, GPU_UNITS, cache),
+            Namespaces(self.memory, cache_of_namespaces),
+            self._handover(self.memory, operations, self._shelf(cache)),
+            Impatient(Store[Operation]()),
+        )
+
+    async def sweep(self) -> None:
+        """One pass over what a cache knows at its beginning, as old as it may be when its turn comes."""
+        operations = self._operations()
+        records, cache = Store[Operation](), self._store(self.memory.of_kind(GPU_UNITS))
+        records.replace(
+            [each for each in self.memory.of_kind(OPERATIONS) if "unfinished" in str(each.metadata.labels)], "1"
+        )
+        shelf = self._shelf(cache)
+        pools = Store[StockPool]()
+        readers = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
+        namespaces = Namespaces(self.memory, Store[Namespace]())
+        seeding = Seeding(self.memory, operations, shelf, PLATFORM.stock_namespace)
+        sweeper = Sweeper(
+            self.memory,
+            operations,
+            PLATFORM,
+            self._handover(self.memory, operations, shelf),
+            StockPools(self.memory, operations, PLATFORM, readers[1], namespaces, Made(*readers)),
+            SeedingQueue(seeding, operations),
+            unfinished=records,
+            units=cache,
+            pool_cache=pools,
+            clock=self._clock,
+        )
+        await sweeper.sweep()
+
+    async def reconcile(self) -> None:
+        """One pass of the unit's controller: admits, removes or waits; builds once the stock is gone."""
+        self._clock.advance(60)
+        controller = UnitHandOver(self.memory, None, self._clock, PLATFORM.system_namespace)  # type: ignore[arg-type]
+        for unit in self.memory.of_kind(GPU_UNITS):
+            if unit.metadata.namespace == PLATFORM.stock_namespace:
+                continue
+            if is_inert(unit):
+                try:
+                    await controller.admit(unit)
+                except (Settled, Blocked, Conflict, NotFound):
+                    continue
+            elif unit.metadata.uid not in self.active:
+                source = source_of(unit)
+                assert source is not None
+                if not any(each.metadata.uid == source.uid for each in self.memory.of_kind(GPU_UNITS)):
+                    self.active[unit.metadata.uid] = source.uid
+
+    def _operations(self) -> Operations:
+        return Operations(self.memory, PLATFORM.system_namespace, self._clock)
+
+    def _shelf(self, cache: Store[GPUUnit]) -> Shelf:
+        return Shelf(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(self._choose))
+
+    def _store(self, units: Sequence[GPUUnit]) -> Store[GPUUnit]:
+        store = Store[GPUUnit]()
+        store.index(BY_SPEC, by_spec)
+        store.replace(units, "1")
+        return store
+
+
+def _stock(number: int) -> GPUUnit:
+    ready = Condition.true("Ready", "StockReady", generation=1)
+    return GPUUnit(
+        metadata=ObjectMeta(
+            name=f"stock-{number}", namespace=PLATFORM.stock_namespace, labels={labels.SPEC_NAME: "g1"}
+        ),
+        spec=GPUUnitSpec(specName="g1", memory="1Gi", gpu=1),
+        status=GPUUnitStatus(phase="Ready", observedGeneration=1, conditions=[ready]),
+    )
+
+
+def key_of(name: str) -> Key:
+    return Key(PLATFORM.instance_namespace, name)
