@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gpu_runtime.api.meta.object import Object, wire
 from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.local.controllers.wire import Condition
 
@@ -20,7 +21,10 @@ async def write_status(client: Client, resource: Resource[Any], obj: Object, bef
     if not patch:
         return False
     document = {"metadata": identity(obj.metadata), "status": patch}
-    await client.patch(resource, obj.metadata.key, document, subresource="status")
+    try:
+        await client.patch(resource, obj.metadata.key, document, subresource="status")
+    except NotFound:
+        return False  # deleted meanwhile: nobody is left to be told
     return True
 
 

@@ -82,7 +82,7 @@ def pause_conditions(deployment: Deployment, now: datetime) -> list[Condition]:
 def counted(deployment: Deployment, rollout: Rollout, now: datetime) -> DeploymentStatus:
     """The counts and the Available condition."""
     sets = [one.status for one in rollout.sets]
-    total, available = sum(one.replicas for one in sets), sum(one.availableReplicas for one in sets)
+    available = sum(one.availableReplicas for one in sets)
     enough = available >= bounds(deployment).least
     condition = Condition(
         type=AVAILABLE,
@@ -92,11 +92,11 @@ def counted(deployment: Deployment, rollout: Rollout, now: datetime) -> Deployme
     )
     return DeploymentStatus(
         observedGeneration=deployment.metadata.generation,
-        replicas=total,
+        replicas=sum(one.replicas for one in sets),
         updatedReplicas=rollout.present.status.replicas if rollout.present is not None else 0,
         readyReplicas=sum(one.readyReplicas for one in sets),
         availableReplicas=available,
-        unavailableReplicas=max(0, total - available),
+        unavailableReplicas=max(0, sum(one.spec.replicas for one in rollout.sets) - available),
         terminatingReplicas=sum(one.terminatingReplicas or 0 for one in sets),
         collisionCount=deployment.status.collisionCount,
         conditions=with_condition(deployment.status.conditions, condition, now),
