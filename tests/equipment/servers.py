@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ import yaml
 from realkube import binaries, control_plane
 from realkube.api import Access
 from realkube.control_plane import ControlPlane
-from realkube.process import wait_until
+from realkube.process import Process, wait_until
 from realkube.progress import Say
 
 RUNNING_SERVER = "GPU_RUNTIME_TEST_KUBECONFIG"
@@ -119,9 +120,18 @@ def use_running(kubeconfig: Path, folder: Path) -> Iterator[ApiServer]:
     yield ApiServer(url, ca_file, token, kubeconfig, version)
 
 
-def start_embedded(folder: Path) -> AbstractContextManager[ApiServer]:
+@contextmanager
+def start_embedded(folder: Path) -> Iterator[ApiServer]:
     """Our own embedded server, which keeps its data in the folder."""
-    raise pytest.UsageError("no embedded server yet")
+    data = folder / "embedded"
+    command = [sys.executable, "-m", "gpu_runtime.local.apiserver", "--housekeeping", "--data-dir", str(data)]
+    process = Process("embedded", command, folder / "embedded.log")
+    try:
+        wait_until((data / "kubeconfig").exists, "the embedded server answers", [process])
+        with use_running(data / "kubeconfig", folder) as server:
+            yield replace(server, kind="embedded")
+    finally:
+        process.kill()
 
 
 @contextmanager
