@@ -23,6 +23,11 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one")
     parser.add_argument("--history-seconds", type=float, default=300, help="how long past versions can be asked for")
     parser.add_argument("--history-events", type=int, default=100_000, help="how many past versions are kept at most")
+    parser.add_argument(
+        "--housekeeping",
+        action="store_true",
+        help="keep default ServiceAccounts, CA ConfigMaps and quota counts, as controllers of a real cluster do",
+    )
     return parser.parse_args(given)
 
 
@@ -38,7 +43,9 @@ async def serve(settings: Settings) -> None:
 
 def main() -> int:
     given = arguments()
-    settings = Settings(given.data_dir.absolute(), given.port, given.history_seconds, given.history_events)
+    settings = Settings(
+        given.data_dir.absolute(), given.port, given.history_seconds, given.history_events, given.housekeeping
+    )
     try:
         uvloop.run(serve(settings))
     except (StartError, OSError, sqlite3.Error) as error:

@@ -24,6 +24,7 @@ from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.custom.definitions import Definitions
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import StartError
+from gpu_runtime.local.apiserver.housekeeping import Housekeeping
 from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfig
@@ -37,6 +38,8 @@ class Settings:
     port: int = 0
     keep_seconds: float = 300
     keep_events: int = 100_000
+    housekeeping: bool = False
+    """Do what a real cluster's controllers do for the API itself; off, the server is a bare kube-apiserver."""
     logs: LogSource | None = None
 
 
@@ -84,6 +87,8 @@ class ApiServer:
         Definitions(self.cluster).start()
         fresh = self.store.version <= 1
         bootstrap(self.cluster, port)
+        if self._settings.housekeeping:
+            Housekeeping(self.cluster, pems.ca.read_text()).start()
         await self.store.settled()
         if fresh:
             # No client has seen what came before: a watch from there is too old, as on a real server.

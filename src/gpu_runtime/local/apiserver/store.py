@@ -10,14 +10,17 @@ import asyncio
 import bisect
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
+import structlog
 
 from gpu_runtime.local.apiserver.journal import Append, Drop, Journal, Row
 
 Object = dict[str, Any]
+
+log = structlog.get_logger()
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -295,10 +298,19 @@ class Store:
             self._recent.append(event)
             shelf.wake()
             committed.set_result(None)
-            for listener in self._listeners:
-                listener(event)
+        if failure is None:
+            self._tell(append.token[0] for append in appends)
         if len(self._recent) > self._keep_events:
             self.compact(self._recent[len(self._recent) // 10].version)
+
+    def _tell(self, events: Iterable[Event]) -> None:
+        for event in events:
+            for listener in self._listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    # The write stands; a follower that fails must not take the answers of others with it.
+                    log.exception("follower failed", resource=event.resource, key=event.record.key)
 
     def compact_by_age(self) -> None:
         """Forgets what happened longer ago than is kept."""
