@@ -9,7 +9,7 @@ from typing import Any
 
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.local.node.agent.objects import ENDPOINT_SLICES, PODS, SERVICES, Waiting
+from gpu_runtime.local.node.agent.kinds import ENDPOINT_SLICES, PODS, SERVICES, Waiting
 from local.node.cluster import CONFIG_MAPS, NODES, SECRETS, Cluster, conditions, main, sh
 
 SERVE = "mkdir -p /site && cd /site && echo $HOSTNAME > name && exec python -m http.server 8080"

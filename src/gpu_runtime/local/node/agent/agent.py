@@ -20,8 +20,8 @@ from gpu_runtime.kube.manager import Manager
 from gpu_runtime.local.node.agent.backoff import FIRST_SECONDS, MOST_SECONDS, Backoff
 from gpu_runtime.local.node.agent.hooks import Hooks
 from gpu_runtime.local.node.agent.images import Images
+from gpu_runtime.local.node.agent.kinds import ENDPOINT_SLICES, PODS, SERVICES, Pod
 from gpu_runtime.local.node.agent.node import NodeKeeper, describe_machine
-from gpu_runtime.local.node.agent.objects import ENDPOINT_SLICES, PODS, SERVICES, Pod
 from gpu_runtime.local.node.agent.pods import PodKeeper
 from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.services import ServiceKeeper

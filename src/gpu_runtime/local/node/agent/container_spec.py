@@ -8,7 +8,7 @@ from typing import TypeVar
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.local.node.agent import probes
 from gpu_runtime.local.node.agent.environment import ConfigError, command
-from gpu_runtime.local.node.agent.objects import CapabilityChange, Container, Pod, SecurityContext
+from gpu_runtime.local.node.agent.kinds import CapabilityChange, Container, Pod, SecurityContext
 from gpu_runtime.local.node.agent.volumes import Place, memory_volumes
 from gpu_runtime.local.node.expansion import expand
 from gpu_runtime.local.node.shim.syscalls import KEPT_CAPABILITIES

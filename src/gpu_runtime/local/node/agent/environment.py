@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.local.node.agent.objects import (
+from gpu_runtime.local.node.agent.kinds import (
     ConfigMap,
     Container,
     EnvSource,

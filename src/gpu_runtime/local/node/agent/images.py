@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 
 from gpu_runtime.local.node.agent.backoff import Backoff
 
+SHOWN_SECONDS = 1.0  # for so long a failed pull is shown as such, before it is shown as a wait
+
 
 @dataclass(frozen=True)
 class Refused:
@@ -35,13 +37,16 @@ class Images:
         failure = (
             f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": {image}: not found'
         )
-        left = self._backoff.left(key, self._failed.get(key, 0.0), now) if key in self._failed else 0.0
+        failed = self._failed.get(key)
+        left = self._backoff.left(key, failed, now) if failed is not None else 0.0
+        if failed is not None and left > 0 and now - failed < SHOWN_SECONDS:
+            return Refused("ErrImagePull", failure, tried=False, retry_after=failed + SHOWN_SECONDS - now)
         if left > 0:
             message = f'Back-off pulling image "{image}": ErrImagePull: {failure}'
             return Refused("ImagePullBackOff", message, tried=False, retry_after=left)
         self._backoff.tried(key, self._failed.get(key, now), now)
         self._failed[key] = now
-        return Refused("ErrImagePull", failure, tried=True, retry_after=self._backoff.delay(key))
+        return Refused("ErrImagePull", failure, tried=True, retry_after=SHOWN_SECONDS)
 
     def forget(self, pod_uid: str) -> None:
         self._backoff.forget(f"{pod_uid}_")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from gpu_runtime.local.node.agent.objects import Waiting
+from gpu_runtime.local.node.agent.kinds import Waiting
 from gpu_runtime.local.node.agent.probes import Verdicts
 from gpu_runtime.local.node.agent.status import Failure
 
@@ -20,8 +20,15 @@ class PodMemory:
     verdicts: dict[RunKey, Verdicts] = field(default_factory=dict)
     probing: dict[RunKey, list[asyncio.Task[None]]] = field(default_factory=dict)
     announced: set[tuple[str, ...]] = field(default_factory=set)
-    hooked: set[RunKey] = field(default_factory=set)
     failure: Failure | None = None
+
+    def now_waits(self, container: str, reason: str, message: str) -> bool:
+        """Remembers why a container waits; whether that is news."""
+        waiting = Waiting(reason=reason, message=message)
+        if self.waiting.get(container) == waiting:
+            return False
+        self.waiting[container] = waiting
+        return True
 
     def first_time(self, *what: str) -> bool:
         """Whether this is said for the first time."""

@@ -14,8 +14,8 @@ from gpu_runtime.kube.store import Store, version_number
 from gpu_runtime.local.node.agent import volumes as pod_volumes
 from gpu_runtime.local.node.agent.container_spec import sandbox_spec
 from gpu_runtime.local.node.agent.hooks import Hooks
+from gpu_runtime.local.node.agent.kinds import PODS, Container, Pod
 from gpu_runtime.local.node.agent.memory import PodMemory
-from gpu_runtime.local.node.agent.objects import PODS, Container, Pod
 from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.starting import Say, Starter
 from gpu_runtime.local.node.agent.status import TERMINAL, Failure, Seen, pod_status, should_restart

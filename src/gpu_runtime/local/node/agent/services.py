@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from gpu_runtime.kube.store import Store
-from gpu_runtime.local.node.agent.objects import EndpointSlice, Service
+from gpu_runtime.local.node.agent.kinds import EndpointSlice, Service
 from gpu_runtime.local.node.hosts import ServiceName
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim.netlink import Netlink

@@ -13,8 +13,8 @@ from gpu_runtime.local.node.agent.backoff import Backoff, spoken
 from gpu_runtime.local.node.agent.container_spec import container_spec
 from gpu_runtime.local.node.agent.environment import ConfigError
 from gpu_runtime.local.node.agent.images import Images
+from gpu_runtime.local.node.agent.kinds import CONFIG_MAPS, SECRETS, Container, Pod, Service
 from gpu_runtime.local.node.agent.memory import PodMemory
-from gpu_runtime.local.node.agent.objects import CONFIG_MAPS, SECRETS, Container, Pod, Service, Waiting
 from gpu_runtime.local.node.agent.volumes import NotReady, Volumes
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim.shapes import ContainerState
@@ -60,8 +60,7 @@ class Starter:
             spec = container_spec(pod, container, attempt, variables, places)
         except (ConfigError, NotReady) as error:
             reason = "CreateContainerError" if str(error) == "no command specified" else "CreateContainerConfigError"
-            memory.waiting[name] = Waiting(reason=reason, message=str(error))
-            if memory.first_time("config", name, str(error)):
+            if memory.now_waits(name, reason, str(error)):
                 self.say(pod, "Warning", "Failed", f"Error: {error}")
             return CONFIG_RETRY_SECONDS
         if previous is not None:
@@ -73,8 +72,8 @@ class Starter:
     def _wait_for_backoff(self, pod: Pod, container: Container, memory: PodMemory, key: str, left: float) -> float:
         whole = spoken(self.backoff.delay(key))
         message = f"back-off {whole} restarting failed container={container.name} pod={pod}"
-        memory.waiting[container.name] = Waiting(reason="CrashLoopBackOff", message=message)
-        self.say(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
+        if memory.now_waits(container.name, "CrashLoopBackOff", message):
+            self.say(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
         return left
 
     def _image_refused(self, pod: Pod, container: Container, memory: PodMemory, now: float) -> float | None:
@@ -84,12 +83,11 @@ class Starter:
         if refused.tried:
             self.say(pod, "Normal", "Pulling", f'Pulling image "{container.image}"')
             self.say(pod, "Warning", "Failed", f'Failed to pull image "{container.image}": {refused.message}')
-        else:
-            self.say(pod, "Normal", "BackOff", f'Back-off pulling image "{container.image}"')
-        self.say(pod, "Warning", "Failed", f"Error: {refused.reason}")
-        memory.waiting[container.name] = Waiting(reason=refused.reason, message=refused.message)
-        # ErrImagePull is shown for a moment, then the wait begins.
-        return 1.0 if refused.tried else refused.retry_after
+        if memory.now_waits(container.name, refused.reason, refused.message):
+            if refused.reason == "ImagePullBackOff":
+                self.say(pod, "Normal", "BackOff", f'Back-off pulling image "{container.image}"')
+            self.say(pod, "Warning", "Failed", f"Error: {refused.reason}")
+        return refused.retry_after
 
     async def _variables(self, pod: Pod, container: Container, sandbox: PodSandbox) -> dict[str, str]:
         namespace = pod.metadata.namespace
@@ -122,7 +120,7 @@ class Starter:
         self.say(pod, "Normal", "Created", "Container created")
         if state["reason"] == "StartError":
             self.say(pod, "Warning", "Failed", f"Error: {state['message']}")
-            memory.waiting[container.name] = Waiting(reason="RunContainerError", message=state["message"])
+            memory.now_waits(container.name, "RunContainerError", state["message"])
         else:
             self.say(pod, "Normal", "Started", "Container started")
             memory.waiting.pop(container.name, None)

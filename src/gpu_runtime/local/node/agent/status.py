@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gpu_runtime.local.node.agent.objects import (
+from gpu_runtime.local.node.agent.kinds import (
     Address,
     Container,
     ContainerStatus,

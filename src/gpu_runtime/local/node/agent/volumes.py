@@ -15,7 +15,7 @@ from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import ApiError, NotFound
 from gpu_runtime.local.node.agent import environment
-from gpu_runtime.local.node.agent.objects import (
+from gpu_runtime.local.node.agent.kinds import (
     CLAIMS,
     CONFIG_MAPS,
     PERSISTENT_VOLUMES,

@@ -1,0 +1,52 @@
+"""Volumes that are made of API objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.local.node.agent.kinds import EmptyDir, KeyToPath, Pod, PodMeta, PodSpec, Volume
+from gpu_runtime.local.node.agent.volumes import NotReady, Projected, chosen, memory_volumes, project
+
+DATA = {"a": b"A", "b": b"B"}
+
+
+def test_all_keys_are_files_unless_some_are_chosen() -> None:
+    assert chosen(DATA, [], 0o644, optional=False) == {"a": Projected(b"A", 0o644), "b": Projected(b"B", 0o644)}
+    items = [KeyToPath(key="a", path="deep/x", mode=0o400), KeyToPath(key="b", path="y")]
+    assert chosen(DATA, items, 0o644, optional=False) == {"deep/x": Projected(b"A", 0o400), "y": Projected(b"B", 0o644)}
+
+
+def test_a_chosen_key_that_is_not_there_is_named() -> None:
+    with pytest.raises(NotReady, match="non-existent config key: none"):
+        chosen(DATA, [KeyToPath(key="none", path="x")], 0o644, optional=False)
+    assert chosen(DATA, [KeyToPath(key="none", path="x")], 0o644, optional=True) == {}
+
+
+def test_a_projection_follows_its_source_and_leaves_unchanged_files_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "volume"
+    project(
+        folder, {"keep": Projected(b"1", 0o644), "change": Projected(b"2", 0o600), "go": Projected(b"", 0o644)}, None
+    )
+    kept = (folder / "keep").stat().st_ino
+    project(folder, {"keep": Projected(b"1", 0o644), "change": Projected(b"3", 0o600)}, None)
+    assert sorted(path.name for path in folder.iterdir()) == ["change", "keep"]
+    assert (folder / "change").read_bytes() == b"3"
+    assert (folder / "change").stat().st_mode & 0o777 == 0o600
+    assert (folder / "keep").stat().st_ino == kept
+
+
+def test_a_path_that_leaves_the_volume_is_not_written(tmp_path: Path) -> None:
+    project(tmp_path / "volume", {"../escape": Projected(b"x", 0o644), "/etc/x": Projected(b"x", 0o644)}, None)
+    assert [path.name for path in tmp_path.rglob("*")] == ["volume"]
+
+
+def test_memory_volumes_are_bounded_by_their_size_limit() -> None:
+    volumes = [
+        Volume(name="disk", emptyDir=EmptyDir()),
+        Volume(name="fast", emptyDir=EmptyDir(medium="Memory", sizeLimit="1Mi")),
+        Volume(name="free", emptyDir=EmptyDir(medium="Memory")),
+    ]
+    pod = Pod(metadata=PodMeta(name="p"), spec=PodSpec(containers=[], volumes=volumes))
+    assert memory_volumes(pod) == {"fast": 1 << 20, "free": 0}
