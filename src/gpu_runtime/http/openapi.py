@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from gpu_runtime.api.schema import NO_DEFAULT, Node, describe
 from gpu_runtime.api.v1alpha1.fields import QuantityText
 from gpu_runtime.http.errors import ErrorEnvelope
@@ -50,6 +52,11 @@ def document() -> dict[str, Any]:
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def text() -> str:
+    """The document as the file that is committed."""
+    return msgspec.json.format(msgspec.json.encode(document()), indent=2).decode() + "\n"
 
 
 def _operation(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -123,9 +130,7 @@ def _content(answer: Answer, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _schema(node: Node, schemas: dict[str, Any]) -> dict[str, Any]:
     """The JSON schema of a description; Structs become components."""
-    if node.type == "object" and node.struct is not None:
-        struct: Any = node.struct
-        name = str(struct.__name__)
+    if node.type == "object" and (name := node.struct):
         if name not in schemas:
             schemas[name] = {}  # taken before its fields are looked at
             schemas[name] = _object(node, schemas)
