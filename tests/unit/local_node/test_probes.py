@@ -35,7 +35,7 @@ def test_a_container_without_probes_is_started_and_ready() -> None:
 
 def test_a_container_is_ready_only_once_it_has_started() -> None:
     verdicts = Verdicts.awaited(Container(name="c", startupProbe=Probe(), readinessProbe=Probe()))
-    seen = []
+    seen: list[tuple[bool, Kind | None]] = []
     for kind in KINDS:
         verdicts.take(kind, value=len(seen) < 2)
         seen.append((verdicts.ready, verdicts.failed))
