@@ -14,6 +14,7 @@ from pathlib import Path
 from realkube.errors import RealKubeError
 
 POLL = 0.02
+PATIENCE = 120.0  # a busy machine is no error
 SERVER_PORTS = range(20_000, 32_768)
 
 
@@ -56,7 +57,7 @@ class Process:
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str, processes: Sequence[Process] = (), timeout: float = 60
+    condition: Callable[[], bool], what: str, processes: Sequence[Process] = (), timeout: float = PATIENCE
 ) -> None:
     """Return once the condition holds; raise when it does not in time or when one of the processes has ended."""
     deadline = time.monotonic() + timeout
