@@ -11,6 +11,7 @@ COMMANDS = {
     "controller-manager": ("gpu_runtime.cli.processes:controller_manager", "Run the reconcilers."),
     "down": ("gpu_runtime.cli.up:down_command", "Stop what `up` runs."),
     "env": ("gpu_runtime.cli.up:env_command", "Print what a shell needs to talk to what `up` runs."),
+    "local-cluster": ("gpu_runtime.cli.local_cluster:local_cluster", "Run the embedded cluster alone."),
     "manager": ("gpu_runtime.cli.processes:manager", "Retired: says what to run instead."),
     "proxy": ("gpu_runtime.cli.processes:proxy", "Run the proxy to units."),
     "runtime-api": ("gpu_runtime.cli.processes:runtime_api", "Run the REST API."),

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpu_runtime.api.meta.object import Key, Object
+from gpu_runtime.kube.builtin import CONFIG_MAPS
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.controller import Source, mapped, owned, primary
 from gpu_runtime.kube.events import Recorder
@@ -24,6 +25,7 @@ from gpu_runtime.local.controllers.endpoints import (
     EndpointSliceReconciler,
 )
 from gpu_runtime.local.controllers.everything import Everything
+from gpu_runtime.local.controllers.furniture import ACCOUNT, AUTHORITY, SERVICE_ACCOUNTS, FurnitureReconciler
 from gpu_runtime.local.controllers.garbage.collector import GarbageCollector
 from gpu_runtime.local.controllers.job.reconcile import JobReconciler
 from gpu_runtime.local.controllers.machines import LEASES, NODE_LEASES, NODES
@@ -37,6 +39,7 @@ from gpu_runtime.local.controllers.storage import CLAIMS, STORAGE_CLASSES, VOLUM
 from gpu_runtime.local.controllers.volumes.claims import ClaimReconciler
 from gpu_runtime.local.controllers.volumes.classes import ensure_classes
 from gpu_runtime.local.controllers.volumes.lifecycle import VolumeReconciler
+from gpu_runtime.local.controllers.wire import Metadata
 from gpu_runtime.local.controllers.workloads import DEPLOYMENTS, JOBS, REPLICA_SETS
 
 NAMESPACE = "namespace"
@@ -175,6 +178,15 @@ class Workloads:
         namespaces = manager.cache(Query(NAMESPACES))
         namespace = NamespaceReconciler(client, namespaces, self._everything)
         namespace.feed(manager.controller("namespace", namespace.reconcile, [primary(namespaces)]))
+        by_name = f"metadata.name={ACCOUNT}", f"metadata.name={AUTHORITY}"
+        accounts = manager.cache(Query(SERVICE_ACCOUNTS, fields=by_name[0]))
+        authorities = manager.cache(Query(CONFIG_MAPS.view(Metadata), fields=by_name[1]))
+        furniture = FurnitureReconciler(client, namespaces, accounts, authorities)
+        manager.controller(
+            "furniture",
+            furniture.reconcile,
+            [primary(namespaces), mapped(accounts, _namespace_of), mapped(authorities, _namespace_of)],
+        )
         quotas = manager.cache(Query(QUOTAS))
         quotas.index(NAMESPACE, _by_namespace)
         quota = QuotaReconciler(client, quotas, pods, self._claims, self._everything)
@@ -186,6 +198,10 @@ class Workloads:
             node.reconcile,
             [primary(self._nodes), mapped(leases, node_of_lease), mapped(pods, node_of_pod)],
         )
+
+
+def _namespace_of(obj: Object) -> Iterable[Key]:
+    return (Key("", obj.metadata.namespace),)
 
 
 def _by_namespace(obj: Object) -> Iterable[str]:

@@ -1,0 +1,28 @@
+"""`gpu-runtime local-cluster`: the embedded cluster alone, without the product on it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("local-cluster")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Where the cluster keeps everything; its kubeconfig is D/kubeconfig.",
+)
+@click.option("--gpus", type=click.IntRange(0, 1024), help="Simulated GPUs, where the machine has none of its own.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server; 0 takes a free one.")
+@click.option("--missing-image", "missing_images", multiple=True, metavar="GLOB", help="Images that cannot be pulled.")
+def local_cluster(data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...]) -> None:
+    """Run a Kubernetes-compatible cluster on this machine until a signal ends it.
+
+    Ends with 0 when it was stopped, 1 when it could not be started, and 3 when another one runs on the data directory.
+    """
+    from gpu_runtime.cmd.local_cluster import run  # noqa: PLC0415  `--help` needs none of it
+
+    sys.exit(run(data_dir, gpus, port, missing_images))

@@ -1,0 +1,62 @@
+"""`gpu-runtime local-cluster`: the embedded cluster until a signal ends it."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import uvloop
+
+from gpu_runtime import logs
+from gpu_runtime.kube.process import stop_on_signal
+from gpu_runtime.local.apiserver.errors import StartError
+from gpu_runtime.local.cluster.cluster import ClusterOptions, local_cluster
+from gpu_runtime.local.supervisor.holder import Held
+
+EXIT_FAILED = 1
+EXIT_HELD = 3
+
+
+def run(data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...]) -> int:
+    """Runs until SIGTERM or SIGINT, then ends the pods in order and leaves nothing behind; the exit code."""
+    logs.configure("info")
+    options = ClusterOptions(data_dir.expanduser().absolute(), gpus, port, missing_images)
+    try:
+        uvloop.run(_main(options))
+    except Held as held:
+        _complain(f"{options.data_dir} is in use by another local-cluster: {held}")
+        return EXIT_HELD
+    except (StartError, OSError, sqlite3.Error) as error:
+        _complain(str(error))
+        return EXIT_FAILED
+    except BaseExceptionGroup as group:
+        failure = _first(group, (StartError, OSError, sqlite3.Error))
+        if failure is None:
+            raise
+        _complain(str(failure))
+        return EXIT_FAILED
+    return 0
+
+
+async def _main(options: ClusterOptions) -> None:
+    with stop_on_signal() as stop:
+        async with local_cluster(options, _say) as cluster:
+            _say(f"ready: export KUBECONFIG={cluster.kubeconfig}")
+            await stop.wait()
+            _say("stopping: pods are given their time to end")
+
+
+def _first(group: BaseExceptionGroup[BaseException], kinds: tuple[type[Exception], ...]) -> BaseException | None:
+    found = group.subgroup(kinds)
+    while found is not None and isinstance(found.exceptions[0], BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found.exceptions[0] if found is not None else None
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  for the person at the terminal
+
+
+def _complain(problem: str) -> None:
+    print(f"error: {problem}", file=sys.stderr)  # noqa: T201

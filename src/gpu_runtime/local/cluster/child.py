@@ -1,0 +1,108 @@
+"""A part of the cluster as a process of its own: told when to begin, restarted when it dies, never orphaned."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from gpu_runtime.kube.backoff import Exponential
+
+BEGIN = b"begin\n"
+READY = "ready"
+RESTARTS = Exponential(0.1, 10.0)
+CALM_SECONDS = 30.0
+
+
+class Child:
+    """One process, run as a module of ours. Its standard input is its tie to us: when that ends, so does the child."""
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str], say: Callable[[str], None]) -> None:
+        self.name = name
+        self.ready = asyncio.Event()
+        self._command = (sys.executable, "-m", module, *arguments)
+        self._say = say
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = asyncio.Event()
+        self._begin = asyncio.Event()
+        self._log = structlog.get_logger("cluster").bind(process=name)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    def begin(self) -> None:
+        """What it needs is there: it may work from now on. Until then it only loads."""
+        self._begin.set()
+
+    async def run(self) -> None:
+        """Keeps it running until `stop`."""
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            started = loop.time()
+            code = await self._once()
+            if self._stopping.is_set():
+                return
+            failures = 0 if loop.time() - started > CALM_SECONDS else failures + 1
+            wait = RESTARTS.after(failures)
+            self._log.warning("died; starting it again", code=code, seconds=wait)
+            await asyncio.sleep(wait)
+
+    async def _once(self) -> int:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # a signal from the terminal reaches us alone, and we end things in order
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            await self._begin.wait()
+            process.stdin.write(BEGIN)
+            async for line in process.stdout:
+                text = line.decode(errors="replace").rstrip()
+                if text == READY:
+                    self.ready.set()
+                elif not self.ready.is_set():
+                    self._say(text)
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def stop(self, seconds: float) -> None:
+        """Asks it to end, and kills it when it does not in time."""
+        self._stopping.set()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(seconds):
+                await process.wait()
+        except TimeoutError:
+            self._log.warning("did not end in time and was killed", seconds=seconds)
+            process.kill()
+            await process.wait()
+
+
+async def told_to_begin() -> None:
+    """For the child: waits for the word to begin, and from then on ends the process when its parent is gone."""
+    loop = asyncio.get_running_loop()
+    begin: asyncio.Future[None] = loop.create_future()
+
+    def on_input() -> None:
+        if not os.read(0, 64):
+            os._exit(1)  # the parent died: a successor takes over, and two at once would get in each other's way
+        if not begin.done():
+            begin.set_result(None)
+
+    loop.add_reader(0, on_input)
+    await begin

@@ -1,0 +1,80 @@
+"""Starts the parts in the order in which they need each other, and ends them in the other."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_runtime.local.apiserver.server import ApiServer, Settings
+from gpu_runtime.local.cluster.child import Child
+from gpu_runtime.local.node.agent.logs import PodLogs
+from gpu_runtime.local.supervisor.holder import hold
+
+NODE_STOP_SECONDS = 45.0
+CONTROLLERS_STOP_SECONDS = 10.0
+LOCK = "local-cluster.lock"
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    data_dir: Path
+    gpus: int | None = None
+    port: int = 0
+    missing_images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    url: str
+    kubeconfig: Path
+    controllers: Child
+    node: Child
+
+
+@asynccontextmanager
+async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> AsyncIterator[RunningCluster]:
+    """A cluster that works inside the block. `Held` when another one runs on the data directory.
+
+    Leaving the block is a reboot of the node: pods end, objects stay, and the next start runs them again.
+    """
+    options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with hold(options.data_dir / LOCK):
+        controllers, node = _children(options, say)
+        async with asyncio.TaskGroup() as group:
+            # They load while the server starts, and wait for the word to begin.
+            tasks = [group.create_task(child.run()) for child in (controllers, node)]
+            try:
+                settings = Settings(options.data_dir, options.port, logs=PodLogs(options.data_dir))
+                async with ApiServer(settings) as server:
+                    say(f"kubernetes API on {server.url}")
+                    controllers.begin()
+                    node.begin()
+                    try:
+                        await controllers.ready.wait()
+                        await node.ready.wait()
+                        yield RunningCluster(server.url, server.kubeconfig, controllers, node)
+                    finally:
+                        await node.stop(NODE_STOP_SECONDS)
+                        await controllers.stop(CONTROLLERS_STOP_SECONDS)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+
+def _children(options: ClusterOptions, say: Callable[[str], None]) -> tuple[Child, Child]:
+    shared = ("--kubeconfig", str(options.data_dir / "kubeconfig"), "--data-dir", str(options.data_dir))
+    gpus = ("--gpus", str(options.gpus)) if options.gpus is not None else ()
+    missing = [part for image in options.missing_images for part in ("--missing-image", image)]
+    controllers = Child("controllers", "gpu_runtime.local.cluster.controllers_process", shared, say)
+    arguments = (*shared, "--name", node_name(socket.gethostname()), *gpus, *missing)
+    return controllers, Child("node", "gpu_runtime.local.cluster.node_process", arguments, say)
+
+
+def node_name(hostname: str) -> str:
+    """The machine's name as a Node may be called."""
+    return re.sub(r"[^a-z0-9]+", "-", hostname.lower()).strip("-")[:63].strip("-") or "local"
