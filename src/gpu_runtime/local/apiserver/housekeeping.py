@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from gpu_runtime.local.apiserver.admission.quota import spelled
 from gpu_runtime.local.apiserver.admission.usage import in_scope, usage_of
 from gpu_runtime.local.apiserver.bootstrap import create_missing
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
+from gpu_runtime.local.apiserver.quantities import spelled
 from gpu_runtime.local.apiserver.store import Event, Object
 
 _ROOT_CA = "kube-root-ca.crt"

@@ -1,76 +1,71 @@
-"""Kubernetes quantities as the server stores them: exact, in one canonical spelling per value and suffix family."""
+"""Quantities as the server reads and stores them: forgiving in what it takes, peculiar in what it writes back."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-NANO = 10**9
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_SUFFIX_OF = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
-_BINARY_SUFFIX_OF = {power: suffix for suffix, power in _BINARY.items()}
-_PATTERN = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
-_LARGEST = (2**63 - 1) * NANO
+from gpu_runtime.api.meta.quantity import Format, Quantity
 
+NANO = 10**9
+MILLI = 10**6
 PATTERN_TEXT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+
+_TEXT = re.compile(r"[+-]?(?P<num>\d*)(?:\.(?P<denom>\d*))?(?P<suffix>[KMGTPE]i|[eE][+-]?\d+|[numkMGTPE]?)", re.ASCII)
+_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class NotAQuantity(ValueError):
     """The text is not a quantity."""
 
 
+def parse(value: Any) -> Quantity:
+    """What a JSON value means as a quantity; a suffix without a number is zero, as the real server has it."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise NotAQuantity(str(value))
+    text = value.strip(" ") if isinstance(value, str) else repr(value)
+    try:
+        return Quantity.parse(text)
+    except ValueError:
+        found = _TEXT.fullmatch(text)
+        if not text or found is None or found["num"] or found["denom"]:
+            raise NotAQuantity(text) from None
+        return Quantity(0)
+
+
 def nanos(value: Any) -> int:
-    """The value in billionths, rounded away from zero; raises NotAQuantity."""
-    return _parse(value)[0]
+    """The value in billionths, rounded away from zero."""
+    return parse(value).nanos
 
 
 def canonical(value: Any, *, coarse: bool = False) -> str:
     """The spelling that the server stores: `1024Mi` is `1Gi`, `0.5` is `500m`; coarse ones are rounded up to milli."""
-    amount, family = _parse(value)
-    if coarse:
-        amount = -(-amount // 10**6) * 10**6
-    if family == "exponent" and isinstance(value, str) and value.endswith(("e0", "E0")):
-        return value
-    if amount == 0:
-        return "0"
-    if family == "binary" and not -1024 * NANO < amount < 1024 * NANO:
-        whole = -(-amount // NANO)
-        power = 0
-        while whole % 1024 == 0 and power < 6:
-            whole //= 1024
-            power += 1
-        return f"{whole}{_BINARY_SUFFIX_OF.get(power, '')}"
-    exponent = -9
-    while amount % 1000 == 0 and exponent < 18:
-        amount //= 1000
-        exponent += 3
-    if family == "exponent" and exponent:
-        return f"{amount}e{exponent}"
-    return f"{amount}{_SUFFIX_OF[exponent]}"
+    found = parse(value)
+    text = value.strip(" ") if isinstance(value, str) else repr(value)
+    if _is_kept(text, coarse=coarse):
+        return text
+    if coarse and found.nanos % MILLI:
+        found = Quantity(-(-found.nanos // MILLI) * MILLI, found.format)
+    return str(found)
 
 
-def _parse(value: Any) -> tuple[int, str]:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise NotAQuantity(str(value))
-    text = value if isinstance(value, str) else repr(value)
-    found = _PATTERN.fullmatch(text)
-    if found is None or not (found[2] or found[3]):
-        raise NotAQuantity(text)
-    suffix = found[4] or ""
-    fraction = found[3] or ""
-    mantissa = int((found[2] or "0") + fraction or "0")
-    factor, family, exponent = 1, "decimal", 0
+def spelled(amount: int, like: str) -> str:
+    """An amount in billionths in the suffix family of another quantity."""
+    return str(Quantity(amount, parse(like).format if amount % NANO == 0 else Format.DECIMAL_SI))
+
+
+def _is_kept(text: str, *, coarse: bool) -> bool:
+    """Whether the real server takes a text for canonical and gives it back as it is."""
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return False
+    num, denom, suffix = found["num"].lstrip("0") or "0", found["denom"] or "", found["suffix"]
     if suffix in _BINARY:
-        factor, family = 1024 ** _BINARY[suffix], "binary"
-    elif suffix in _DECIMAL:
-        exponent = _DECIMAL[suffix]
-    else:
-        exponent, family = int(suffix[1:]), "exponent"
-        if abs(exponent) > 1000:
-            raise NotAQuantity(text)
-    power = 9 + exponent - len(fraction)
-    amount = mantissa * factor
-    amount = amount * 10**power if power >= 0 else -(-amount // 10**-power)
-    amount = min(amount, _LARGEST)
-    return (-amount if found[1] == "-" else amount), family
+        exponent = _BINARY[suffix]
+        small = 15 - len(num) - exponent * 3 // 10 - 1 >= 0
+        return small and not found["denom"] and bool(int(num) & 7)
+    scale = (int(suffix[1:]) if suffix[:1] in ("e", "E") and suffix[1:] else _EXPONENTS[suffix]) - len(denom)
+    digits = num + denom
+    small = len(digits) <= 18 and scale >= (-3 if coarse else -9)
+    return small and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"

@@ -5,16 +5,8 @@ from __future__ import annotations
 from gpu_runtime.local.apiserver.admission import Attempt
 from gpu_runtime.local.apiserver.admission.usage import Usage, in_scope, missing_compute, usage_of
 from gpu_runtime.local.apiserver.errors import forbidden
-from gpu_runtime.local.apiserver.quantities import NANO, canonical, nanos
+from gpu_runtime.local.apiserver.quantities import nanos, spelled
 from gpu_runtime.local.apiserver.store import Object, Store
-
-
-def spelled(amount: int, like: str = "") -> str:
-    """An amount in billionths as the quantity that a person would write, in the suffix family of `like`."""
-    if amount % NANO:
-        return canonical(f"{amount}n")
-    family = "Ki" if like.endswith("i") and (amount // NANO) % 1024 == 0 and amount else ""
-    return canonical(f"{amount // NANO // 1024}Ki") if family else canonical(str(amount // NANO))
 
 
 class ResourceQuotas:

@@ -77,6 +77,7 @@ class CustomStrategy(Strategy):
         values = {key: value for key, value in obj.items() if key != "metadata"}
         causes = check(values, _without_metadata(self._schema)) + scale_causes(values, self._scale)
         causes += check_lists(values, self._schema)
+        causes += _name_causes(obj["metadata"], self._schema)
         return causes + self._judged(values, None, causes)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
@@ -96,6 +97,13 @@ class CustomStrategy(Strategy):
         if any(cause.reason in _BLOCKING for cause in causes):
             return [Cause(Reason.INVALID, _NOT_CHECKED, "<nil>")]
         return self._rules.check(new, old)
+
+
+def _name_causes(metadata: Object, schema: Schema) -> list[Cause]:
+    """A definition may limit the names of its objects, and nothing else of their metadata."""
+    limits = ((schema.get("properties") or {}).get("metadata") or {}).get("properties") or {}
+    names = {key: metadata[key] for key in ("name", "generateName") if key in limits and metadata.get(key)}
+    return check(names, {"properties": limits}, ".metadata")
 
 
 def scale_causes(values: Any, paths: dict[str, str]) -> list[Cause]:
