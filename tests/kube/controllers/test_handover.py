@@ -22,10 +22,10 @@ async def ready_stock(world: World) -> Document:
     return await world.becomes("GPUUnit", "stock-1", "UnitReady", namespace=world.stock_namespace)
 
 
-async def record(world: World, stock: Document, phase: str) -> Document:
+async def record(world: World, stock: Document, phase: str, name: str = "stock-1") -> Document:
     choice = {
         "namespace": world.stock_namespace,
-        "name": "stock-1",
+        "name": name,
         "uid": stock["metadata"]["uid"],
         "nodeName": stock["status"]["nodeName"],
     }

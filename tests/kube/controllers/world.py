@@ -84,10 +84,10 @@ class World:
         document = builder.document() if isinstance(builder, Builder) else builder
         resource = PATHS[document["kind"]]
         path = resource.path(document["metadata"].get("namespace", ""))
-        return await self._json("POST", path, document)
+        return await self.request("POST", path, document)
 
     async def read(self, kind: str, name: str, namespace: str | None = None) -> Document:
-        return await self._json("GET", self._path(kind, name, namespace))
+        return await self.request("GET", self._path(kind, name, namespace))
 
     async def find(self, kind: str, namespace: str | None = None, labels: str = "") -> list[Document]:
         resource = PATHS[kind]
@@ -114,7 +114,7 @@ class World:
         )
 
     async def remove(self, kind: str, name: str, namespace: str | None = None) -> None:
-        await self._json("DELETE", self._path(kind, name, namespace))
+        await self.request("DELETE", self._path(kind, name, namespace))
 
     async def condition(self, kind: str, name: str, namespace: str | None = None) -> Document:
         """The Ready condition, once there is one for the current generation."""
@@ -198,7 +198,7 @@ class World:
     def _path(self, kind: str, name: str, namespace: str | None) -> str:
         return PATHS[kind].path(self.namespace if namespace is None else namespace, name)
 
-    async def _json(self, method: str, path: str, body: Document | None = None) -> Document:
+    async def request(self, method: str, path: str, body: Document | None = None) -> Document:
         answer = await self.client.request(method, path, body=body, subject=f"{method} {path}")
         document: Document = json.loads(answer)
         return document
