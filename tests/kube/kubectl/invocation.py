@@ -110,7 +110,7 @@ class Terminal:
 
 MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"), "<uid>"),
-    (re.compile(r'(resourceVersion"?: )"?\d+"?'), r"\1<version>"),
+    (re.compile(r'(resourceVersion"?: |Resource Version: +)"?\d+"?'), r"\1<version>"),
     (re.compile(r"\b10\.96\.\d+\.\d+\b"), "<cluster IP>"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), "<time>"),
     (re.compile(r"\b\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<time>"),

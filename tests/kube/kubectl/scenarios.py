@@ -144,7 +144,7 @@ SCENARIOS = (
         k("get pods --no-headers"),
         k("get pods -o jsonpath={.items[*].metadata.name}"),
         k("run two --image=busybox --restart=Never --dry-run=client -o yaml"),
-        k("delete pod one --now"),
+        k("delete pod one --now --wait=false"),
         k("delete pod one --grace-period=0 --force", output=False),
         k("wait pod/one --for=delete --timeout=10s"),
         k("get pods"),
@@ -219,7 +219,7 @@ SCENARIOS = (
         k("wait widget/a --for=jsonpath={.status.phase}=On --timeout=10s"),
         k("edit widget a", edit="s/size: 7/size: 8/"),
         k("apply -f -", WIDGET.replace("size: 3", "size: wrong")),
-        k("apply -f -", WIDGET.replace("size: 3", "size: 4\n  nonsense: 1")),
+        k("apply -f -", WIDGET.replace("size: 3", "size: 4\n  nonsense: 1"), output=False),  # it shows managedFields
         k("explain widget"),
         k("explain widget.spec.ports"),
         k("get widgets -w --output-watch-events", lines=2),
