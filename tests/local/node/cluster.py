@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,9 +48,10 @@ class Cluster:
     """One namespace of an API server with one node, which is ours."""
 
     client: Client
-    runtime: PodRuntime
     namespace: str
     node: str
+    kubeconfig: Path
+    runtime: PodRuntime = field(init=False)
 
     @asynccontextmanager
     async def agent(self, **options: Any) -> AsyncIterator[None]:

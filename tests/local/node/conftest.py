@@ -56,9 +56,10 @@ async def runtime(data_dir: Path, capabilities: Capabilities) -> AsyncIterator[P
 
 
 @pytest.fixture
-async def cluster(data_dir: Path, capabilities: Capabilities, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """The embedded API server (or the running one that the environment names) and a runtime, without an agent yet."""
+async def cluster_without_runtime(data_dir: Path) -> AsyncIterator[Cluster]:
+    """The embedded API server (or the running one that the environment names), for a test with agents of its own."""
     unique = hashlib.sha256(str(data_dir).encode()).hexdigest()[:8]
+    namespace = node = f"node-{unique}"
     async with AsyncExitStack() as stack:
         running = os.environ.get(RUNNING_SERVER)
         if running:
@@ -67,13 +68,21 @@ async def cluster(data_dir: Path, capabilities: Capabilities, request: pytest.Fi
             server = await stack.enter_async_context(ApiServer(Settings(data_dir / "apiserver")))
             kubeconfig = server.kubeconfig
         client = await stack.enter_async_context(Client(load_config(kubeconfig)))
-        runtime = await stack.enter_async_context(PodRuntime(data_dir, capabilities, gpus=simulated(4)))
-        namespace, node = f"node-{unique}", f"node-{unique}"
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         with contextlib.suppress(AlreadyExists):
             await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}})
-        yield Cluster(client, runtime, namespace, node)
-        await runtime.shutdown()
+        yield Cluster(client, namespace, node, kubeconfig)
         await client.delete(NAMESPACES, Key("", namespace))
         with contextlib.suppress(NotFound):
             await client.delete(NODES, Key("", node))
+
+
+@pytest.fixture
+async def cluster(
+    cluster_without_runtime: Cluster, capabilities: Capabilities, data_dir: Path
+) -> AsyncIterator[Cluster]:
+    """An API server and a pod runtime, without an agent yet."""
+    async with PodRuntime(data_dir, capabilities, gpus=simulated(4)) as runtime:
+        cluster_without_runtime.runtime = runtime
+        yield cluster_without_runtime
+        await runtime.shutdown()

@@ -348,3 +348,22 @@ async def test_the_next_agent_adopts_running_pods_without_restart_or_unreadiness
         assert main(after) == main(before)
         transitions = {each.type: each.lastTransitionTime for each in after.status.conditions}
         assert transitions == {each.type: each.lastTransitionTime for each in before.status.conditions}
+
+
+async def test_a_pod_that_fills_its_disk_is_evicted(cluster: Cluster) -> None:
+    async with cluster.agent(look_seconds=0.2):
+        await cluster.run(
+            "fills",
+            sh("head -c 8m /dev/zero > /big; sleep 3600", resources={"limits": {"ephemeral-storage": "1Mi"}}),
+        )
+        volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
+        mounts = [{"name": "v", "mountPath": "/v"}]
+        await cluster.run(
+            "pours", sh("head -c 8m /dev/zero > /v/big; sleep 3600", volumeMounts=mounts), volumes=volumes
+        )
+        pod = await cluster.until_phase("fills", "Failed")
+        assert pod.status.reason == "Evicted"
+        assert pod.status.message == 'Container main exceeded its local ephemeral storage limit "1Mi". '
+        pod = await cluster.until_phase("pours", "Failed")
+        assert pod.status.message == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". '
+        await cluster.until_event("fills", "Evicted", "exceeded its local ephemeral storage limit")

@@ -18,6 +18,7 @@ from gpu_runtime.kube.controller import Controller, primary
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.local.node.agent.backoff import FIRST_SECONDS, MOST_SECONDS, Backoff
+from gpu_runtime.local.node.agent.eviction import LOOK_SECONDS, Evictor
 from gpu_runtime.local.node.agent.hooks import Hooks
 from gpu_runtime.local.node.agent.images import Images
 from gpu_runtime.local.node.agent.kinds import ENDPOINT_SLICES, PODS, SERVICES, Pod
@@ -42,6 +43,7 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     missing_images: list[str] = []
     backoff_seconds: float = FIRST_SECONDS
     longest_backoff_seconds: float = MOST_SECONDS
+    look_seconds: float = LOOK_SECONDS
 
 
 @asynccontextmanager
@@ -98,8 +100,10 @@ async def node_agent(client: Client, runtime: PodRuntime, options: NodeOptions) 
         )
         controllers.append(manager.controller("pods", keeper.reconcile, [primary(pods)], workers=WORKERS))
         await node.register()
+        evictor = Evictor(runtime.data_dir, keeper.running, keeper.evict, options.look_seconds)
         running = [
             tasks.create_task(manager.run(stop)),
+            tasks.create_task(evictor.run()),
             tasks.create_task(node.run()),
             tasks.create_task(services.run()),
             tasks.create_task(_follow(runtime, manager, controllers[0])),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from gpu_runtime.api.meta.object import Key, wire
 from gpu_runtime.kube.client import Client
@@ -102,6 +103,19 @@ class PodKeeper:
         self.starter.images.forget(uid)
         self.starter.backoff.forget(f"{uid}/")
         await self.runtime.remove_pod(uid)
+
+    def running(self) -> list[tuple[Pod, Path]]:
+        """The pods that write to this machine's disk, with their directories."""
+        alive = {sandbox.spec.uid for sandbox in self.runtime.pods() if sandbox.alive}
+        return [(pod, self.runtime.files(pod.metadata.uid).path) for pod in self.store if pod.metadata.uid in alive]
+
+    def evict(self, pod: Pod, failure: Failure) -> None:
+        """Gives a pod up; the next look ends it."""
+        memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
+        if memory.failure is None:
+            memory.failure = failure
+            self.say(pod, "Warning", failure.reason, failure.message)
+            self.probing.wake(pod)
 
     # -- toward running
 
