@@ -6,7 +6,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@if [ -t 1 ]; then bold='\033[1m' plain='\033[0m'; fi; \
+	awk -F':.*## ' -v b="$$bold" -v p="$$plain" '/^[a-z-]+:.*## / {printf "  " b "%-14s" p " %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/.ready: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("gpu-runtime needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=python3.x") if sys.version_info < (3, 11) else None'
@@ -17,6 +18,9 @@ help: ## this list
 	@touch $@
 
 setup: .venv/.ready ## make .venv with the pinned dependencies
+
+run: .venv/.ready ## everything on this machine; Ctrl-C stops it, what was created stays
+	@$(BIN)/gpu-runtime up
 
 test: .venv/.ready ## unit and local tests: needs only Python
 	@$(BIN)/python hack/ci.py unit local
@@ -42,8 +46,10 @@ fix: .venv/.ready ## format and apply safe lint fixes
 manifests: .venv/.ready ## write config/crd, config/rbac and config/samples from the types
 	$(BIN)/python hack/generate.py manifests
 
-generate: .venv/.ready ## write every other generated file
-	$(BIN)/python hack/generate.py code
+generate: .venv/.ready ## write every other generated file: the OpenAPI document
+	$(BIN)/python hack/generate.py openapi
+
+swagger: generate ## the same, by the name that people look for
 
 ci: .venv/.ready ## everything CI runs, with a line a step
 	@$(BIN)/python hack/ci.py check unit local kube faults
@@ -67,4 +73,4 @@ lock: .venv/.ready ## re-pin requirements/ from pyproject.toml
 clean: ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help setup test test-unit test-local test-kube test-faults check fix manifests generate ci mutants cluster-up cluster-down bench lock clean
+.PHONY: help setup run test test-unit test-local test-kube test-faults check fix manifests generate swagger ci mutants cluster-up cluster-down bench lock clean

@@ -40,7 +40,7 @@ def test_a_check_lists_what_differs_and_writes_nothing(tmp_path: Path, capsys: p
     stale.write_text(generate.HEADER + "kind: Old\n")
     capsys.readouterr()
 
-    assert run(tmp_path, "--check") == 1
+    assert run(tmp_path, "manifests", "--check") == 1
     assert capsys.readouterr().out.splitlines() == [
         "config/crd/bases/runtime.lokiwager.io_gpuunits.yaml: out of date",
         "config/rbac/kustomization.yaml: missing",
