@@ -17,7 +17,7 @@ class ApiLimits(Struct, frozen=True, kw_only=True):
     bodyBytes: Annotated[int, Meta(ge=1024, le=1024**3)] = 1024 * 1024
     requestsInFlight: Annotated[int, Meta(ge=1, le=100_000)] = 256
     streams: Annotated[int, Meta(ge=1, le=100_000, description="Watches and followed logs at a time.")] = 500
-    stockUnits: Annotated[int, Meta(ge=1, le=10_000, description="Stock units that one request may seed.")] = 1000
+    stockUnits: Annotated[int, Meta(ge=1, le=1000, description="Stock units that one request may seed.")] = 1000
 
 
 class OperationSettings(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -150,7 +151,11 @@ def _object(node: Node, schemas: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     if node.description:
         schema["description"] = node.description.strip()
-    schema["properties"] = {name: _schema(field.node, schemas) for name, field in node.fields.items()}
+    # As on the API server, null in an optional field means that the field is absent.
+    schema["properties"] = {
+        name: _schema(replace(field.node, nullable=field.node.nullable or not field.required), schemas)
+        for name, field in node.fields.items()
+    }
     required = [name for name, field in node.fields.items() if field.required]
     if required:
         schema["required"] = required
@@ -192,4 +197,7 @@ def _nullable(schema: dict[str, Any], node: Node) -> dict[str, Any]:
         return schema
     if "$ref" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
-    return {**schema, "type": [*([schema["type"]] if isinstance(schema["type"], str) else schema["type"]), "null"]}
+    if "enum" in schema:
+        schema = {**schema, "enum": [*schema["enum"], None]}
+    types = schema.get("type", [])
+    return {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]} if types else schema

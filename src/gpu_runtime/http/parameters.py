@@ -9,14 +9,28 @@ from msgspec import Meta
 
 from gpu_runtime.api.v1alpha1.fields import ObjectName
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
-from gpu_runtime.service.selector import Selector
+from gpu_runtime.service.selector import PATTERN, Selector
 
 NamespaceName = Annotated[ObjectName, Meta(min_length=1)]
 Limit = Annotated[int, Meta(ge=1, le=500, description="Objects a page.")]
-Continue = Annotated[str, Meta(max_length=4096, description="The `continue` of the page before.")]
+Continue = Annotated[
+    str,
+    Meta(
+        max_length=253,
+        pattern="^[a-z0-9.-]*$",
+        description="The `continue` of the page before.",
+        extra={"hint": "the `continue` of the page before"},
+    ),
+]
+PageToken = Annotated[str, Meta(max_length=4096, description="The `continue` of the page before.")]
 LabelSelector = Annotated[
     str,
-    Meta(max_length=1024, description="Such as a=b,c!=d,e in (f,g),h,!i.", extra={"check": Selector.parse}),
+    Meta(
+        max_length=1024,
+        pattern=PATTERN,
+        description="Such as a=b,c!=d,e in (f,g),h,!i.",
+        extra={"hint": "a label selector such as a=b,c!=d,e in (f,g),h,!i"},
+    ),
 ]
 
 
@@ -46,4 +60,4 @@ class ListOf(msgspec.Struct, frozen=True):
 
 class Paged(msgspec.Struct, frozen=True):
     limit: Limit = PAGE_SIZE
-    token: Continue = msgspec.field(default="", name="continue")
+    token: PageToken = msgspec.field(default="", name="continue")

@@ -125,7 +125,19 @@ class Route(Generic[B, Q, P]):
             raise InvalidRequest("the body must be a JSON object")
         if isinstance(named := sent.get("operationID"), str):
             request[OPERATION_ID] = named[:128]
-        return sent
+        whole: dict[str, Any] = _with_whole_numbers(sent)
+        return whole
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """To JSON 2.0 and 2 are one number, and to a client's encoder they may well be."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(entry) for entry in value]
+    return value
 
 
 AnyRoute = Route[Any, Any, Any]

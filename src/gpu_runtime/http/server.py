@@ -22,6 +22,9 @@ from gpu_runtime.kube.manager import Manager
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.services import build
 
+# Every parameter at its longest, each character in its longest encoding.
+LONGEST_LINE = 64 * 1024
+
 
 class RuntimeApi:
     """Serves until `stop`. Then it takes no more requests, ends those that it has, and leaves the rest to records."""
@@ -62,7 +65,13 @@ class RuntimeApi:
         app[STREAMS] = streams = Streams(limits.streams)
         app.on_shutdown.append(streams.close)
         add_swagger(app)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._settings.drainSeconds)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=self._settings.drainSeconds,
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+        )
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, self._host or None, self._port).start()

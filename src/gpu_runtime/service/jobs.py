@@ -6,7 +6,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.errors import BadRequest, Gone
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
-from gpu_runtime.service.errors import InvalidRequest, Missing
+from gpu_runtime.service.errors import Clash, Missing
 from gpu_runtime.service.listing import Listed
 from gpu_runtime.service.made import Made
 from gpu_runtime.service.operations import Operations
@@ -35,7 +35,7 @@ class Jobs:
         try:
             page = await self._cluster.page(query, limit=limit, token=token or None)
         except (BadRequest, Gone) as error:
-            raise InvalidRequest("continue: the token is no longer valid: begin without it") from error
+            raise Clash("the next page is no longer there: list again without continue") from error
         return Listed([job_view(record) for record in page.items], page.token or "")
 
 

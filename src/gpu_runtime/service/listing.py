@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any, Generic, TypeVar
 
-from gpu_runtime.api.meta.object import Key, Object
-from gpu_runtime.api.validation import FieldError
-from gpu_runtime.service.errors import InvalidRequest
+from gpu_runtime.api.meta.object import Object
 from gpu_runtime.service.selector import EVERYTHING, Selector
 
 T = TypeVar("T", bound=Object)
@@ -38,36 +35,19 @@ class Listed(Generic[V]):
 
 def listed(objects: Iterable[T], wanted: Filter, view: Callable[[T], V], *, namespace: str) -> Listed[V]:
     """The page that was asked for. What comes or goes between two pages shows or not; nothing else is missed."""
-    after = _decoded(wanted.token)
     matching = (
         obj
         for obj in objects
         if obj.metadata.namespace == namespace
-        and obj.metadata.key > after
+        and obj.metadata.name > wanted.token
         and wanted.labels.matches(obj.metadata.labels)
         and (not wanted.phase or _phase(obj) == wanted.phase)
     )
-    found = nsmallest(wanted.limit + 1, matching, key=lambda obj: obj.metadata.key)
+    found = nsmallest(wanted.limit + 1, matching, key=lambda obj: obj.metadata.name)
     page = found[: wanted.limit]
-    token = _encoded(page[-1].metadata.key) if len(found) > wanted.limit else ""
+    token = page[-1].metadata.name if len(found) > wanted.limit else ""
     return Listed([view(obj) for obj in page], token)
 
 
 def _phase(obj: Any) -> str:
     return obj.status.phase or ""
-
-
-def _encoded(key: Key) -> str:
-    return urlsafe_b64encode(f"{key.namespace}/{key.name}".encode()).decode().rstrip("=")
-
-
-def _decoded(token: str) -> Key:
-    if not token:
-        return Key("", "")
-    try:
-        namespace, slash, name = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().partition("/")
-    except ValueError:
-        slash = ""
-    if not slash:
-        raise InvalidRequest.of([FieldError("continue", "is not a token that a list gave: begin without it")])
-    return Key(namespace, name)

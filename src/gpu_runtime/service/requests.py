@@ -47,7 +47,7 @@ class CreateStockUnits(Struct, frozen=True, omit_defaults=True, kw_only=True):
     memory: Annotated[QuantityText | None, Meta(description="Memory that each unit holds, such as 16Gi.")] = None
     gpu: Annotated[GpuCount, Meta(description="GPUs that each unit holds.")] = 0
     replicas: Annotated[
-        int, Meta(ge=1, le=10000, description="Stock units to make; the installation may allow fewer at once.")
+        int, Meta(ge=1, le=1000, description="Stock units to make; the installation may allow fewer at once.")
     ]
 
 
@@ -72,7 +72,8 @@ class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What to change: absent keeps, null clears. What the unit reserved cannot change."""
 
     image: Annotated[
-        ImageReference | UnsetType | None, Meta(description="Container image of the user; it cannot be cleared.")
+        ImageReference | UnsetType | None,
+        Meta(description="Container image of the user; null puts the placeholder back."),
     ] = UNSET
     template: Annotated[
         RuntimeTemplate | UnsetType | None, Meta(description="What runs inside the container; replaced as a whole.")

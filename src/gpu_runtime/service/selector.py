@@ -6,10 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_KEY, _VALUE = r"[A-Za-z0-9_./-]+", r"[A-Za-z0-9_.-]*"
+_ONE = rf"(! *{_KEY}|{_KEY}( *(==|=|!=) *{_VALUE}| +(in|notin) *\({_VALUE}( *, *{_VALUE})*\))?)"
+PATTERN = rf"^( *{_ONE} *(, *{_ONE} *)*)?$"
+"""What a selector looks like, for schemas."""
+
 _REQUIREMENT = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<gone>[\w./-]+)"
     r"|(?P<key>[\w./-]+)(?:\s*(?P<operator>==|=|!=)\s*(?P<value>[\w.-]*)"
-    r"|\s+(?P<set>in|notin)\s*\((?P<values>[\w.,\s-]*)\))?)\s*(?:,|$)",
+    r"|\s+(?P<set>in|notin)\s*\((?P<values>[\w.,\s-]*)\))?)\s*(?:,(?!$)|$)",
     re.ASCII,
 )
 

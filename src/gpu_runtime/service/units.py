@@ -14,11 +14,10 @@ from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
-from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.canonical import request_hash
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import AlreadyExists, Clash, InvalidRequest, Missing, Unavailable
+from gpu_runtime.service.errors import AlreadyExists, Clash, Forbidden, InvalidRequest, Missing, Unavailable
 from gpu_runtime.service.finishing import Finishing
 from gpu_runtime.service.handover import GivenUp, HandedOver, HandOver
 from gpu_runtime.service.listing import Filter, Listed, listed
@@ -58,8 +57,8 @@ class Units:
         """The unit, and whether it was made by this very request."""
         namespace = self._platform.allow(request.namespace or self._platform.instance_namespace)
         if request.stockNamespace not in (None, self._platform.stock_namespace):
-            only = f"is no stock namespace: leave it out, or write {self._platform.stock_namespace}"
-            raise InvalidRequest.of([FieldError("stockNamespace", only)])
+            only = f"leave it out, or write {self._platform.stock_namespace}"
+            raise Forbidden(f"stockNamespace: {request.stockNamespace} is no stock namespace: {only}")
         ask = Ask("CreateGPUUnit", request.operationID, request_hash(CreateGPUUnit, sent), sent, owner)
         for _ in range(BEGINNINGS):
             record, new = await self._operations.find(ask.type, ask.operation_id), False
@@ -84,8 +83,6 @@ class Units:
     async def update(self, namespace: str | None, name: str, change: UpdateGPUUnit, if_match: str = "") -> UnitView:
         """The unit with what was given; on exactly the version of `if_match`, or on whatever it is now."""
         key = self.key(namespace, name)
-        if change.image is None:
-            raise InvalidRequest.of([FieldError("image", "cannot be cleared: a unit runs an image")])
         for _ in range(UPDATES):
             unit = await self._units.live(key)
             if unit is None:
@@ -185,12 +182,13 @@ class Units:
 
 def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
     """The spec with what was given; InvalidRequest when the parts no longer fit together."""
-    template, access = spec.template, spec.access
+    image, template, access = spec.image, spec.template, spec.access
+    if change.image is not UNSET:
+        image = change.image
     if change.template is not UNSET:
         template = change.template or EMPTY_TEMPLATE
     if change.access is not UNSET:
         access = change.access or DEFAULT_ACCESS
-    image = change.image if isinstance(change.image, str) else spec.image
     found = [*template_errors(template), *access_errors(access, template)]
     if found:
         raise InvalidRequest.of(found)

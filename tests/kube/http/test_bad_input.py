@@ -66,7 +66,7 @@ CASES: dict[str, tuple[str, Any, int, set[str]]] = {
     "a name that is no DNS label": (UNITS, unit_request(name="1-begins-with-a-digit"), 400, {"name"}),
     "a name in capitals": (POOLS, pool_request(name="Pool"), 400, {"name"}),
     "a name of 64 characters": (UNITS, unit_request(name="n" * 64), 400, {"name"}),
-    "a stock namespace that is none": (UNITS, unit_request(stockNamespace="other"), 400, {"stockNamespace"}),
+    "a stock namespace that is none": (UNITS, unit_request(stockNamespace="other"), 403, set()),
     "several at once": (
         UNITS,
         unit_request(image="", name="-", operationID="!", gpu=1),
@@ -130,7 +130,7 @@ REFUSED = [
     ("GET", f"{UNITS}?colour=red", 400, "invalid_request"),
     ("GET", f"{UNITS}?limit=1&limit=2", 400, "invalid_request"),
     ("GET", f"{UNITS}?labelSelector=a%20b", 400, "invalid_request"),
-    ("GET", f"{UNITS}?continue=x", 400, "invalid_request"),
+    ("GET", f"{UNITS}?continue=X", 400, "invalid_request"),
     ("GET", f"{UNITS}?watch=maybe", 400, "invalid_request"),
     ("GET", f"{UNITS}?namespace=kube-system", 403, "forbidden"),
     ("GET", f"{UNITS}/UPPER", 400, "invalid_request"),
@@ -145,7 +145,7 @@ REFUSED = [
     ("GET", "/operator/jobs/nobody", 404, "job_not_found"),
     ("GET", "/operator/jobs/a%20b", 400, "invalid_request"),
     ("GET", "/operator/jobs/a?type=other", 400, "invalid_request"),
-    ("GET", "/operator/jobs?continue=x", 400, "invalid_request"),
+    ("GET", "/operator/jobs?continue=x", 409, "conflict"),
 ]
 
 

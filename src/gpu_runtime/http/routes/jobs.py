@@ -42,6 +42,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         handler=list_all,
         query=Paged,
         answers=(Answer(200, "The jobs.", list[Job], paged=True),),
+        errors=(409,),
     ),
     Route(
         method="GET",
