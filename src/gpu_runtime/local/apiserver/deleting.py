@@ -48,8 +48,9 @@ class Deleter:
         self._admission.check(attempt, self._store)
         meta = obj["metadata"]
         before = record.object()
-        if not meta.get("deletionTimestamp"):
-            kind.strategy.ending(obj, stamp(self._environment.now()))
+        first = not meta.get("deletionTimestamp")
+        if first and kind.strategy.ending(obj, stamp(self._environment.now())):
+            return Deletion(obj, False, self._write(kind, key, obj, before, options))
         graceful, pending = self._grace(kind, obj, options)
         if pending:
             return Deletion(obj, False, None)

@@ -71,11 +71,12 @@ class Strategy:
         return None
 
     def allocate(self, new: Object, old: Object | None, store: Store) -> list[Cause]:  # noqa: ARG002
-        """Gives out what only one object may hold, such as addresses; last step before the object is stored."""
+        """Gives out what only one object may hold, such as addresses: first for a new object, last for an update."""
         return []
 
-    def ending(self, obj: Object, now: str) -> None:
-        """Marks an object whose first delete was just accepted."""
+    def ending(self, obj: Object, now: str) -> bool:  # noqa: ARG002
+        """Marks an object at its first delete in the kind's own way; True where that is all that happens now."""
+        return False
 
     def removable(self, obj: Object) -> bool:  # noqa: ARG002
         """Whether an object without finalizers in metadata may go; Namespaces wait for those in their spec."""

@@ -84,6 +84,8 @@ class Writer:
 
     def _finish_create(self, kind: Kind, namespace: str, obj: Object, attempt: Attempt) -> Outcome:
         strategy = kind.strategy
+        if taken := strategy.allocate(obj, None, self.store):
+            raise invalid(kind.subject, obj["metadata"].get("name", ""), taken)
         strategy.prepare_create(obj, self._environment.timestamp())
         name = obj["metadata"].get("name", "")
         causes = metadata.causes(obj["metadata"], kind, strategy.name_rule) + strategy.validate(obj)
@@ -98,8 +100,6 @@ class Writer:
             if existing.object()["metadata"].get("deletionTimestamp"):
                 refused.message = f"object is being deleted: {refused.message}"
             raise refused
-        if taken := strategy.allocate(obj, None, self.store):
-            raise invalid(kind.subject, name, taken)
         outcome = self._put(kind, namespace, name, kind.format.complete(obj), attempt.dry_run, created=True)
         return _followed(outcome, attempt)
 

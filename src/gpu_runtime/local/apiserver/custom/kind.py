@@ -9,7 +9,7 @@ from gpu_runtime.local.apiserver.builtin import library
 from gpu_runtime.local.apiserver.custom.cel import Rules
 from gpu_runtime.local.apiserver.custom.structural import Schema, fill_defaults, prune, remove_nulls
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
-from gpu_runtime.local.apiserver.errors import Cause, Reason, wrong
+from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
 from gpu_runtime.local.apiserver.schema import Reading
 from gpu_runtime.local.apiserver.store import Object
@@ -78,7 +78,8 @@ class CustomStrategy(Strategy):
         causes = check(values, _without_metadata(self._schema)) + scale_causes(values, self._scale)
         causes += check_lists(values, self._schema)
         causes += _name_causes(obj["metadata"], self._schema)
-        return causes + self._judged(values, None, causes)
+        unnamed = [required("metadata.name")] if not obj["metadata"].get("name") else []
+        return causes + self._judged(values, None, causes + unnamed)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         now = {key: value for key, value in new.items() if key != "metadata"}

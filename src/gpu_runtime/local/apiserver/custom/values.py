@@ -155,9 +155,6 @@ def _number(value: float, schema: Schema, path: str) -> list[Cause]:
     if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
         words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
         causes.append(wrong(name, value, f"{name} in body should be {words} {least:g}"))
-    if schema.get("format") == "int32" and isinstance(value, int) and not -(2**31) <= value < 2**31:
-        text = f"Checked value must be of type integer with format int32 in {name}"
-        causes.append(wrong("<nil>", "", text))
     if factor and value % factor:
         causes.append(wrong(name, value, f"{name} in body should be a multiple of {factor:g}"))
     return causes

@@ -56,10 +56,12 @@ class NamespaceStrategy(Strategy):
             else [wrong("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
         )
 
-    def ending(self, obj: Object, now: str) -> None:
-        if (obj.get("spec") or {}).get("finalizers"):
-            obj["metadata"]["deletionTimestamp"] = now
-            obj["status"]["phase"] = "Terminating"
+    def ending(self, obj: Object, now: str) -> bool:
+        if self.removable(obj):
+            return False
+        obj["metadata"]["deletionTimestamp"] = now
+        obj["status"]["phase"] = "Terminating"
+        return True
 
     def removable(self, obj: Object) -> bool:
         return not (obj.get("spec") or {}).get("finalizers")

@@ -98,7 +98,8 @@ class DefinitionStrategy(Strategy):
                 causes.append(immutable("spec.names.kind", now.get("names", {}).get("kind")))
         return causes + _stored_versions(new)
 
-    def ending(self, obj: Object, now: str) -> None:
+    def ending(self, obj: Object, now: str) -> bool:
+        obj["metadata"]["deletionTimestamp"] = now
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if CLEANUP not in finalizers:
             finalizers.append(CLEANUP)
@@ -110,6 +111,7 @@ class DefinitionStrategy(Strategy):
             "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
             now,
         )
+        return True
 
 
 def _stored_versions(definition: Object) -> list[Cause]:

@@ -57,6 +57,9 @@ class ServiceStrategy(Strategy):
                 # A client that never read the address keeps it.
                 keep(now, before, "clusterIP")
                 keep(now, before, "clusterIPs")
+            changed = now.get("clusterIP") != before.get("clusterIP")
+            if changed and now.get("clusterIPs") == before.get("clusterIPs"):
+                now["clusterIPs"] = [now["clusterIP"]] if now.get("clusterIP") else []
             _pair_addresses(now)
             for name in ("ipFamilies", "ipFamilyPolicy"):
                 if name not in now and before["type"] != "ExternalName":
@@ -106,6 +109,12 @@ class ServiceStrategy(Strategy):
         spec = new["spec"]
         if spec["type"] == "ExternalName":
             return []
+        _pair_addresses(spec)
+        if wrong_addresses := _addresses(spec):
+            return wrong_addresses
+        if not new["metadata"].get("name") and not spec.get("clusterIP"):
+            # The real server gives an address to a name, and says so before it asks for one.
+            return [wrong("spec.clusterIPs", [""], "failed to allocate IP: the Service has no name")]
         others = [record.object() for record in store.all_current("services")]
         others = [one for one in others if one["metadata"].get("uid") != new["metadata"].get("uid")]
         causes = _allocate_address(spec, old, others)
