@@ -56,11 +56,14 @@ class Pod:
         """Reaches the pod's shim; False when there is none. One that does not answer is ended."""
         deadline = time.monotonic() + CONNECT_DEADLINE
         while (lock := self.files.lock()) is None:
-            with contextlib.suppress(OSError):
+            # ShimGone: an earlier agent has told it to quit, and it was about to.
+            with contextlib.suppress(OSError, ShimGone):
+                self.gone.clear()
                 self.client = await ShimClient.connect(self.files.path, self._heard, self._lost)
                 listed = await self.client.ask("list")
                 self.states.update({(name, attempt): state for name, attempt, state in listed.runs})
                 return True
+            self.client = None
             if time.monotonic() > deadline:
                 self._kill_shim()
             await asyncio.sleep(0.01)
