@@ -33,6 +33,7 @@ PERMISSIONS = Permissions(
     cluster=(
         Rule(GROUP, ("stockpools",), READ),
         Rule(GROUP, ("gpuunits",), (*READ, "patch", "delete")),
+        Rule(GROUP, ("operations",), ("list",)),
         Rule(GROUP, ("stockpools/status", "gpuunits/status"), ("update",)),
         # Owner references that block an owner's deletion need it where clusters check for that.
         Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),
@@ -45,9 +46,7 @@ PERMISSIONS = Permissions(
         Rule("", ("namespaces",), ("get",)),
         Rule("scheduling.k8s.io", ("priorityclasses",), ("get",)),
     ),
-    namespaces={
-        SYSTEM_NAMESPACE: (*leader_election(LEADER_ELECTION_LEASE), Rule(GROUP, ("operations",), ("get",))),
-    },
+    namespaces={SYSTEM_NAMESPACE: leader_election(LEADER_ELECTION_LEASE)},
 )
 
 

@@ -80,7 +80,7 @@ def _gpu_units(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
         status=StatusWriter(GPU_UNITS, caches.units, manager.client, clock, recorder),
-        handover=HandOver(manager.client, caches, clock, settings.installNamespace),
+        handover=HandOver(manager.client, caches, clock),
         settings=settings,
     )
     sources: list[Source[Any]] = [

@@ -79,4 +79,6 @@ def reported_as(reason: str) -> Iterator[None]:
     except (Invalid, BadRequest) as error:
         raise invalid(str(error)) from error
     except ApiError as error:
+        if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+            raise Terminal(str(error)) from error  # the owner is about to go as well
         raise Blocked(Verdict("failed", reason, str(error)), error=error) from error

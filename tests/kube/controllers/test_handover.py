@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from equipment.builders import an_operation
@@ -11,6 +12,7 @@ from equipment.builders.product import UnitBuilder
 from equipment.fault_proxy import creates
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID, SOURCE_STOCK_NODE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.labels import OPERATION
+from gpu_runtime.config import StockSettings
 from kube.controllers.test_gpuunit import demo_unit, stock_unit
 from kube.controllers.world import Document, World
 
@@ -105,3 +107,18 @@ async def test_an_admitted_unit_is_built_though_its_operation_is_long_gone(world
         notes = {OPERATION_UID: "a-uid-of-old", SOURCE_STOCK_UID: "another-uid-of-old"}
         await world.create(demo_unit(world).annotated(notes))
         await world.becomes("GPUUnit", "demo", "UnitReady")
+
+
+async def test_a_controller_that_takes_stock_for_active_units_removes_none_of_it(world: World) -> None:
+    operation = an_operation("seed-1", "CreateStockUnits").in_namespace(world.namespace).committed()
+    made = await world.create(operation)
+    seeded = stock_unit(world).annotated({OPERATION_UID: made["metadata"]["uid"]})
+    await world.create(seeded.labelled({OPERATION: made["metadata"]["name"]}))
+    wrong = msgspec.structs.replace(world.settings, stock=StockSettings(namespaces=("elsewhere",)))
+    async with world.reconciling(wrong):
+        unit = await world.becomes(
+            "GPUUnit", "stock-1", "InvalidSpec", "a stock namespace?", namespace=world.stock_namespace
+        )
+    assert "deletionTimestamp" not in unit["metadata"]
+    async with world.reconciling():
+        await world.becomes("GPUUnit", "stock-1", "UnitReady", namespace=world.stock_namespace)

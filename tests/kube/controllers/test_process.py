@@ -91,7 +91,7 @@ async def test_the_process_reconciles_with_the_roles_that_it_declared_and_drains
         assert 'controller_reconciles_total{controller="gpuunit",outcome="done"}' in metrics
         running.process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(running.process.wait(), 60) == 0
-        refused = [line for line in running.lines() if "forbidden" in str(line)]
+        refused = [line for line in running.lines() if "forbidden: User" in str(line)]
         assert refused == []
         assert [line for line in running.lines() if line.get("event") == "leading"]
     lease = world.server.kubectl("get", "lease", "9d4c4758.lokiwager.io", "-n", SYSTEM, "-o", "json")

@@ -8,26 +8,32 @@ from equipment.builders import a_stock_unit, a_unit, an_operation
 from equipment.builders.product import OperationBuilder
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NODE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.operation import StockChoice
-from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, Wait, admission
+from gpu_runtime.controllers.gpuunit.admission import Admit, Refuse, Remove, Wait, admission
 from gpu_runtime.controllers.gpuunit.role import is_inert, provenance, source_of
 
 STOCK = a_stock_unit("stock-1").with_uid("stock-uid")
 MINE = an_operation("op-1").with_uid("op-uid").choosing(STOCK)
+RECORD = "gpu-runtime-system/creategpuunit-op-1"
 CHOICE = StockChoice(namespace="runtime-stock", name="stock-1", uid="stock-uid")
 
 CASES: dict[str, tuple[OperationBuilder | None, object]] = {
-    "pending": (MINE, Wait("operation creategpuunit-op-1 has not handed over its stock yet")),
-    "running": (MINE.status(phase="Running"), Wait("operation creategpuunit-op-1 has not handed over its stock yet")),
+    "pending": (MINE, Wait(f"operation {RECORD} has not handed over its stock yet")),
+    "running": (MINE.status(phase="Running"), Wait(f"operation {RECORD} has not handed over its stock yet")),
     "committed": (MINE.committed(), Admit(CHOICE)),
-    "failed": (MINE.failed(), Remove("its operation creategpuunit-op-1 failed")),
+    "failed": (MINE.failed(), Remove(f"its operation {RECORD} failed")),
     "gone": (None, Remove("its operation op-uid is gone")),
-    "another's": (
-        MINE.committed().with_uid("other"),
-        Remove("its operation op-uid is gone; creategpuunit-op-1 is another one"),
-    ),
+    "another's": (MINE.committed().with_uid("other"), Remove("its operation op-uid is gone")),
+    "kept in a namespace that nobody told us of": (MINE.committed().in_namespace("elsewhere"), Admit(CHOICE)),
     "committed without stock": (
         an_operation("op-1").with_uid("op-uid").committed(),
-        Remove("its operation creategpuunit-op-1 consumed no stock"),
+        Refuse(f"operation {RECORD} made it and consumed no stock"),
+    ),
+    "one that seeded stock": (
+        an_operation("op-1", "CreateStockUnits").with_uid("op-uid").committed(),
+        Refuse(
+            "operation gpu-runtime-system/createstockunits-op-1 (CreateStockUnits) made it: "
+            "is runtime-instance a stock namespace?"
+        ),
     ),
 }
 
@@ -35,7 +41,8 @@ CASES: dict[str, tuple[OperationBuilder | None, object]] = {
 @pytest.mark.parametrize(("operation", "want"), CASES.values(), ids=CASES)
 def test_an_inert_unit_whose_operation_is(operation: OperationBuilder | None, want: object) -> None:
     unit = a_unit("u").made_by(MINE).object()
-    assert admission(unit, operation.object() if operation else None) == want
+    other = MINE.committed().with_uid("of another time").object()
+    assert admission(unit, [other, *([operation.object()] if operation else [])]) == want
 
 
 def test_only_a_unit_that_an_operation_made_and_nobody_admitted_is_inert() -> None:

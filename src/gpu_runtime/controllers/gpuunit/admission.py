@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
@@ -30,18 +31,29 @@ class Wait:
     why: str
 
 
-def admission(unit: GPUUnit, operation: Operation | None) -> Admit | Remove | Wait:
-    """The record decides, as it stands on the server; a UID never comes back, so what it says is final."""
+@dataclass(frozen=True)
+class Refuse:
+    """The operation is none that hands stock over: the unit is not what it seems, and nothing is done to it."""
+
+    why: str
+
+
+def admission(unit: GPUUnit, operations: Iterable[Operation]) -> Admit | Remove | Wait | Refuse:
+    """The record decides, of all that bear the name that the unit gives; a UID never comes back, so it is final."""
     uid = unit.metadata.annotations[OPERATION_UID]
+    operation = next((each for each in operations if each.metadata.uid == uid), None)
     if operation is None:
         return Remove(f"its operation {uid} is gone")
-    name = operation.metadata.name
-    if operation.metadata.uid != uid:
-        return Remove(f"its operation {uid} is gone; {name} is another one")
+    name = operation.metadata.key
+    if operation.spec.type != "CreateGPUUnit":
+        # A stock unit, met by a controller that was not told of its namespace: to remove it would be to lose it.
+        return Refuse(
+            f"operation {name} ({operation.spec.type}) made it: is {unit.metadata.namespace} a stock namespace?"
+        )
     match operation.status.phase:
         case "Failed":
             return Remove(f"its operation {name} failed")
         case "Succeeded":
             choice = operation.status.decisions.stock
-            return Admit(choice) if choice is not None else Remove(f"its operation {name} consumed no stock")
+            return Admit(choice) if choice is not None else Refuse(f"operation {name} made it and consumed no stock")
     return Wait(f"operation {name} has not handed over its stock yet")

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import OPERATION
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.reasons import AWAITING_STOCK, POD_STATUS_SYNC_FAILED
 from gpu_runtime.controllers.caches import BY_UID, Caches
-from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
+from gpu_runtime.controllers.gpuunit.admission import Admit, Refuse, Remove, Wait, admission
 from gpu_runtime.controllers.gpuunit.role import Source, is_inert, provenance, source_of
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS
 from gpu_runtime.controllers.kinds.workloads import PODS
@@ -43,7 +42,6 @@ class HandOver:
     client: Client
     caches: Caches
     clock: Clock
-    install_namespace: str
 
     async def admit(self, unit: GPUUnit) -> None:
         """Returns for a unit that is live. An inert one is admitted, removed or waited for, as its record says."""
@@ -54,14 +52,16 @@ class HandOver:
             raise invalid(f"an operation made this unit, but no label {OPERATION} names it: nothing is built")
         if self._age(unit) < EXECUTOR_SECONDS:
             raise waiting(AWAITING_STOCK, f"operation {name} is handing over its stock", EXECUTOR_SECONDS)
-        match decision := admission(unit, await self._operation(name)):
+        match decision := admission(unit, await self._operations(name)):
             case Admit():
                 notes = provenance(decision.choice)
                 patch = {"metadata": {**identity(unit.metadata), "annotations": notes}}
                 await self.client.patch(GPU_UNITS, unit.metadata.key, patch)
             case Remove():
                 await self._remove(unit)
-            case _:
+            case Refuse():
+                raise invalid(decision.why)
+            case Wait():
                 raise waiting(AWAITING_STOCK, decision.why, EXECUTOR_SECONDS)
         structlog.get_logger("handover").info(
             "finished for an executor", unit=str(unit.metadata.key), decision=type(decision).__name__.lower()
@@ -80,11 +80,16 @@ class HandOver:
         if await self._pods_left(source):
             raise waiting(AWAITING_STOCK, f"the pod of stock unit {source.key} has not ended yet")
 
-    async def _operation(self, name: str) -> Operation | None:
-        try:
-            return await self.client.get(OPERATIONS, Key(self.install_namespace, name))
-        except NotFound:
-            return None
+    async def _operations(self, name: str) -> list[Operation]:
+        """The records of this name, wherever they are kept.
+
+        A controller that looked only where it is configured to, and was configured wrongly, would find no record of
+        any unit and remove them all.
+        """
+        listing = await self.client.list(Query(OPERATIONS, fields=f"metadata.name={name}"))
+        if listing.skipped:
+            raise invalid(f"its operation {name} cannot be read: {listing.skipped[0].problem}")
+        return listing.items
 
     async def _remove(self, unit: GPUUnit) -> None:
         meta = unit.metadata
