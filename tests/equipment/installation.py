@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import http.client
+import json
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,6 +99,19 @@ class Up:
         return subprocess.run(
             [*COMMAND, name, "--data-dir", str(self.data_dir), *arguments], capture_output=True, text=True, check=False
         )
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """One request to the REST API: the status and the document of the answer. 0 when nobody answers."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, json.loads(response.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+        except (OSError, http.client.HTTPException):
+            return 0, None
 
     def picture(self) -> Picture:
         return look(Layout.at(self.data_dir))

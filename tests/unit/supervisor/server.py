@@ -35,5 +35,8 @@ def end(number: int, _: FrameType | None) -> None:
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in options else end)
 note("started")
 if "broken" in options:
-    sys.exit("the settings are wrong")
+    sys.exit("no disk")
+if "misused" in options:
+    sys.stderr.write("the settings are wrong\n")
+    sys.exit(2)
 HTTPServer(("127.0.0.1", int(port)), Answer).serve_forever()

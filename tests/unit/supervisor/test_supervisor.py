@@ -54,9 +54,16 @@ async def test_a_program_that_cannot_start_ends_all_and_shows_its_last_words(sta
     programs = [stage.program("cluster"), stage.program("api", "broken", after=("cluster",))]
     with pytest.raises(StartFailed, match="api: exit code 1") as failed:
         await stage.supervisor(*programs).run(asyncio.Event())
-    assert failed.value.said == ("the settings are wrong",)
+    assert failed.value.said == ("no disk",)
     assert stage.diary("started") == ["cluster", "api", "api"]
     assert stage.diary("stopped") == ["cluster"]
+
+
+async def test_a_program_that_calls_its_settings_wrong_is_not_tried_again(stage: Stage) -> None:
+    with pytest.raises(StartFailed, match="api: exit code 2") as failed:
+        await stage.supervisor(stage.program("api", "misused")).run(asyncio.Event())
+    assert failed.value.said == ("the settings are wrong",)
+    assert stage.diary("started") == ["api"]
 
 
 async def test_a_program_that_never_becomes_ready_says_what_it_lacks(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,9 +41,12 @@ def _ended(event: Ended) -> str:
     return what + (click.style("killed: it did not end in time", fg="yellow") if event.killed else "stopped")
 
 
-def welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
-    """Where everything is, and a first command to paste."""
+def welcome(layout: Layout, ports: Ports, kubeconfig: Path, machine: Iterable[str] = ()) -> None:
+    """What the machine allows, where everything is, and a first command to paste."""
     url = api_url(ports)
+    say()
+    for line in machine:
+        say(click.style(f"  {line}", dim=True))
     say()
     for what, where in (
         ("API", f"{url}/api/v1"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 
 from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, api_url, kubernetes_url, proxy_url
 from gpu_runtime.local.supervisor.program import Program
 
 CLUSTER = "local-cluster"
+CLUSTER_BEGINS, CLUSTER_IS_READY = "kubernetes API on ", "ready: "  # first and last line of what it says
 CLUSTER_STOP_SECONDS = 60.0  # pods are given their time to end
 COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 
@@ -27,6 +29,17 @@ def cluster(layout: Layout, ports: Ports, gpus: int | None, prepare: Callable[[]
         address=kubernetes_url(ports),
         stop_seconds=CLUSTER_STOP_SECONDS,
     )
+
+
+def what_the_machine_allows(log: Path) -> list[str]:
+    """What the embedded cluster said at its last start about namespaces, network and GPUs."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    starts = [number for number, line in enumerate(lines) if line.startswith(CLUSTER_BEGINS)]
+    said = lines[starts[-1] + 1 :] if starts else []
+    return [line for line in takewhile(lambda line: not line.startswith(CLUSTER_IS_READY), said) if line[:1] != "{"]
 
 
 def product(settings: dict[str, Path], kubeconfig: Path, ports: Ports, after: tuple[str, ...]) -> list[Program]:

@@ -16,7 +16,7 @@ from gpu_runtime.cmd.up import console
 from gpu_runtime.cmd.up.layout import Installation, Layout, Ports
 from gpu_runtime.cmd.up.ports import choose
 from gpu_runtime.cmd.up.prerequisites import install
-from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product
+from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
 from gpu_runtime.cmd.up.settings import write_settings
 from gpu_runtime.config import ConfigError
 from gpu_runtime.local.supervisor.events import StartFailed
@@ -60,11 +60,16 @@ async def _run(options: Options) -> int:
         ports, kubeconfig, programs = await plan(options)
         supervisor = Supervisor(folder, programs, console.tell)
         with _signals(supervisor) as stop:
-            await supervisor.run(stop, all_ready=partial(console.welcome, layout, ports, kubeconfig))
+            await supervisor.run(stop, all_ready=lambda: _welcome(layout, ports, kubeconfig))
     except StartFailed as failure:
         console.failed(failure, folder.log(failure.name))
         return EXIT_FAILED
     return 0
+
+
+def _welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
+    machine = what_the_machine_allows(layout.supervised.log(CLUSTER)) if kubeconfig == layout.kubeconfig else ()
+    console.welcome(layout, ports, kubeconfig, machine)
 
 
 async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:

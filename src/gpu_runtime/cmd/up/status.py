@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from gpu_runtime.cmd.up.layout import Layout
 from gpu_runtime.local.supervisor.folder import Record
 from gpu_runtime.local.supervisor.holder import Holder, holder
-from gpu_runtime.local.supervisor.probe import Prober
+from gpu_runtime.local.supervisor.probe import problem
 
 State = Literal["ready", "not ready", "dead"]
 
@@ -44,15 +44,14 @@ def look(layout: Layout) -> Picture:
 
 
 async def _ask(records: Iterable[Record]) -> list[Seen]:
-    async with Prober() as prober:
-        return await asyncio.gather(*(_seen(record, prober) for record in records))
+    return await asyncio.gather(*(_seen(record) for record in records))
 
 
-async def _seen(record: Record, prober: Prober) -> Seen:
+async def _seen(record: Record) -> Seen:
     if not record.identity.running():
         return Seen(record, "dead", "being started again")
-    problem = await prober.problem(record.health)
-    return Seen(record, "ready") if problem is None else Seen(record, "not ready", problem)
+    missing = await problem(record.health)
+    return Seen(record, "ready") if missing is None else Seen(record, "not ready", missing)
 
 
 def table(picture: Picture, now: datetime | None = None) -> list[tuple[str, ...]]:

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-import aiohttp
+import asyncio
+import ssl
+from contextlib import suppress
+from functools import cache
+from urllib.parse import urlsplit
+
 import msgspec
 
 TIMEOUT_SECONDS = 2.0
+LARGEST_ANSWER = 256 * 1024
 
 
 class _Answer(msgspec.Struct):
     problems: dict[str, str] = {}
 
 
-class Prober:
-    """Asks readiness URLs of this machine; an async context manager that owns its connections."""
+async def problem(url: str) -> str | None:
+    """None when the process at `url` is ready, else what it says is missing, or that it does not answer."""
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            status, body = await _get(url)
+    except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
+        return "does not answer"
+    return None if status == 200 else _missing(status, body)
 
-    async def __aenter__(self) -> Prober:
-        # A readiness answer over TLS of our own making is not worth a CA: nothing secret is sent, nothing is trusted.
-        connector = aiohttp.TCPConnector(ssl=False, force_close=True)
-        self._session = aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS), trust_env=False
-        )
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-
-    async def problem(self, url: str) -> str | None:
-        """None when the process at `url` is ready, else what it says is missing, or that it does not answer."""
-        try:
-            async with self._session.get(url, allow_redirects=False) as response:
-                body = await response.read()
-                status = response.status
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            return "does not answer"
-        return None if status == 200 else _missing(status, body)
+async def _get(url: str) -> tuple[int, bytes]:
+    """One request on a connection of its own, which is closed when this returns: processes come and go here."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, parts.port, limit=LARGEST_ANSWER, ssl=_any_certificate() if parts.scheme == "https" else None
+    )
+    try:
+        writer.write(f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\nAccept: */*\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = await reader.read(LARGEST_ANSWER)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    return int(head.split(maxsplit=2)[1]), body
 
 
 def _missing(status: int, body: bytes) -> str:
@@ -42,4 +50,13 @@ def _missing(status: int, body: bytes) -> str:
         problems = msgspec.json.decode(body, type=_Answer).problems
     except msgspec.DecodeError:
         problems = {}
-    return "; ".join(f"{name}: {problem}" for name, problem in problems.items()) or f"answers {status}"
+    return "; ".join(f"{name}: {text}" for name, text in problems.items()) or f"answers {status}"
+
+
+@cache
+def _any_certificate() -> ssl.SSLContext:
+    """A readiness answer over TLS of our own making is not worth a CA: nothing secret is sent, nothing is trusted."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -22,6 +22,8 @@ class Process:
         self.identity = identity
         self.ended = asyncio.Event()
         self.how = "ended"
+        self.code: int | None = None
+        """Its exit status, as far as we can know it: negative for a signal, None for the child of another."""
         self._child = child
         self._handle: int | None = handle
         asyncio.get_running_loop().add_reader(handle, self._note_end)
@@ -82,7 +84,9 @@ class Process:
         return True
 
     def _note_end(self) -> None:
-        self.how = "ended" if self._child is None else ending(self._child.wait())
+        if self._child is not None:
+            self.code = self._child.wait()
+            self.how = ending(self.code)
         self.release()
         self.ended.set()
 

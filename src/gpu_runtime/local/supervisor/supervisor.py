@@ -8,7 +8,6 @@ from typing import Any
 
 from gpu_runtime.local.supervisor.events import Ended, Event
 from gpu_runtime.local.supervisor.folder import Folder, Record
-from gpu_runtime.local.supervisor.probe import Prober
 from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.program import Program, levels
 from gpu_runtime.local.supervisor.watcher import Patience, Watcher
@@ -32,17 +31,16 @@ class Supervisor:
 
     async def run(self, stop: asyncio.Event, *, all_ready: Callable[[], None] = lambda: None) -> None:
         """Runs until `stop`; StartFailed when a program cannot be started. Either way nothing is left running."""
-        async with Prober() as prober:
-            self._watchers = {
-                program.name: Watcher(program, order, self._folder, prober, self._tell, self._patience)
-                for order, level in enumerate(self._levels)
-                for program in level
-            }
-            try:
-                await _until(stop, self._work(all_ready))
-            finally:
-                # Cancelling this would leave processes behind.
-                await asyncio.shield(self._stop())
+        self._watchers = {
+            program.name: Watcher(program, order, self._folder, self._tell, self._patience)
+            for order, level in enumerate(self._levels)
+            for program in level
+        }
+        try:
+            await _until(stop, self._work(all_ready))
+        finally:
+            # Cancelling this would leave processes behind.
+            await asyncio.shield(self._stop())
 
     def hurry(self) -> None:
         """Kills what is still running; for a person who asks a second time."""

@@ -12,11 +12,12 @@ from pathlib import Path
 from gpu_runtime.kube.backoff import Exponential
 from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
 from gpu_runtime.local.supervisor.folder import Folder, Record
-from gpu_runtime.local.supervisor.probe import Prober
+from gpu_runtime.local.supervisor.probe import problem
 from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.program import Program
 
 POLL_SECONDS = 0.03
+EXIT_MISUSE = 2  # of a process that calls its settings or arguments wrong: starting it again cannot help
 LARGEST_LOG = 32 * 1024 * 1024
 TAIL_LINES = 8
 TAIL_BYTES = 16 * 1024
@@ -43,14 +44,12 @@ class Watcher:
         program: Program,
         order: int,
         folder: Folder,
-        prober: Prober,
         tell: Callable[[Event], None],
         patience: Patience,
     ) -> None:
         self.program = program
         self._order = order
         self._folder = folder
-        self._prober = prober
         self._tell = tell
         self._patience = patience
         self._process: Process | None = None
@@ -66,15 +65,17 @@ class Watcher:
             if self._process is None or self._process.ended.is_set():
                 self._launch()
             began = time.monotonic()
-            problem = await self._until_ready(began + self._patience.ready_seconds)
-            if problem is None:
+            missing = await self._until_ready(began + self._patience.ready_seconds)
+            if missing is None:
                 self._tell(Ready(self.program.name, time.monotonic() - began, self.program.address, adopted))
                 return
             process = self._running()
             if self._stopping.is_set():
                 return
             if not process.ended.is_set():
-                raise self._failure(f"not ready after {self._patience.ready_seconds:g} s: {problem}")
+                raise self._failure(f"not ready after {self._patience.ready_seconds:g} s: {missing}")
+            if process.code == EXIT_MISUSE:
+                break
             if attempt < self._patience.first_attempts:
                 await self._pause(process.how)
         raise self._failure(self._running().how)
@@ -159,12 +160,12 @@ class Watcher:
         """None when it is ready; what is missing when it ended or the time is up."""
         process = self._running()
         while not process.ended.is_set():
-            problem = await self._prober.problem(self.program.health)
+            missing = await problem(self.program.health)
             # Whoever answers on the port of a process that has ended is somebody else.
-            if problem is None and not process.ended.is_set():
+            if missing is None and not process.ended.is_set():
                 return None
             if deadline is not None and time.monotonic() > deadline:
-                return problem
+                return missing
             try:
                 async with asyncio.timeout(POLL_SECONDS):
                     await process.ended.wait()
