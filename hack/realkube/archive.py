@@ -15,6 +15,18 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 EPOCH = "1970-01-01T00:00:00Z"
 
 
+@dataclass(frozen=True)
+class Blob:
+    """Content that an archive names by its digest, which is costly to compute and so computed once."""
+
+    content: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, content: bytes) -> Blob:
+        return cls(content, hashlib.sha256(content).hexdigest())
+
+
 @dataclass
 class Layer:
     """Files of an image by their path in it; the same files always give the same bytes."""
@@ -24,8 +36,8 @@ class Layer:
     links: dict[str, str] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)
 
-    def tar(self) -> bytes:
-        """The layer as the image holds it."""
+    def tar(self) -> Blob:
+        """The layer as an image holds it."""
         output = io.BytesIO()
         with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for path in sorted(self._all_folders()):
@@ -40,7 +52,7 @@ class Layer:
                 link = entry(path, tarfile.SYMTYPE, 0o777)
                 link.linkname = target
                 archive.addfile(link)
-        return output.getvalue()
+        return Blob.of(output.getvalue())
 
     def _all_folders(self) -> set[str]:
         """Every folder that something lies in: unpacking needs none to be implied."""
@@ -53,7 +65,7 @@ class Image:
     """Layers under one or more names, and what runs when nothing else is asked for."""
 
     names: Sequence[str]
-    layers: Sequence[bytes]
+    layers: Sequence[Blob]
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     ports: Sequence[int] = ()
@@ -71,28 +83,28 @@ class Image:
                 "ExposedPorts": {f"{port}/tcp": {} for port in self.ports},
                 "WorkingDir": "/",
             },
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(layer)}" for layer in self.layers]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer.digest}" for layer in self.layers]},
             "history": [{"created": EPOCH, "created_by": "realkube"} for _ in self.layers],
         }
 
 
 def write_archive(path: Path, images: Sequence[Image]) -> None:
     """Write the images as one docker-archive; a layer that several share is in it once."""
-    layers = {f"{digest(layer)}.tar": layer for image in images for layer in image.layers}
-    configs = [json.dumps(image.config()).encode() for image in images]
+    layers = {layer.digest: layer for image in images for layer in image.layers}
+    configs = [Blob.of(json.dumps(image.config()).encode()) for image in images]
     manifest = [
         {
-            "Config": f"{digest(config)}.json",
+            "Config": f"{config.digest}.json",
             "RepoTags": list(image.names),
-            "Layers": [f"{digest(layer)}.tar" for layer in image.layers],
+            "Layers": [f"{layer.digest}.tar" for layer in image.layers],
         }
         for image, config in zip(images, configs, strict=True)
     ]
     with tarfile.open(path, "w") as archive:
-        for name, layer in layers.items():
-            add_bytes(archive, name, layer, 0o644)
-        for config in dict.fromkeys(configs):
-            add_bytes(archive, f"{digest(config)}.json", config, 0o644)
+        for layer in layers.values():
+            add_bytes(archive, f"{layer.digest}.tar", layer.content, 0o644)
+        for config in configs:
+            add_bytes(archive, f"{config.digest}.json", config.content, 0o644)
         add_bytes(archive, "manifest.json", json.dumps(manifest).encode(), 0o644)
 
 
@@ -106,7 +118,3 @@ def entry(path: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     item = tarfile.TarInfo(path)
     item.type, item.mode = kind, mode
     return item
-
-
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
 from realkube import binaries, node_config
-from realkube.archive import write_archive
 from realkube.certificates import Pair
 from realkube.control_plane import ControlPlane
 from realkube.errors import RealKubeError
-from realkube.images import PAUSE, all_images
+from realkube.images import PAUSE
 from realkube.process import Process, must_run, run, wait_until
 from realkube.progress import Say, timed
 from realkube.site import Site
@@ -37,13 +37,13 @@ class Node:
         for each in ("containerd", "cni", "kubelet", "logs"):
             (self._folder / each).mkdir(parents=True)
 
-    def start(self) -> None:
-        """Return when the node is Ready, offers its GPUs and holds every image."""
+    def start(self, images: Future[Path]) -> None:
+        """Return when the node is Ready, offers its GPUs and holds every image of the archive."""
         programs = binaries.ensure("kubelet", "kube-proxy", say=self._say)
         with timed("containerd ready", self._say):
             self._start_containerd()
-        with timed("images made and loaded", self._say):
-            self._load_images()
+        with timed("images loaded", self._say):
+            must_run(*CTR, "--namespace", "k8s.io", "images", "import", str(images.result()))
         with timed(f"kubelet: {NODE} Ready with {SIMULATED_GPUS} simulated GPUs", self._say):
             self._start_kubelet(programs["kubelet"])
             self._add_gpus()
@@ -57,12 +57,6 @@ class Node:
         config.write_text(node_config.containerd(self._folder / "containerd", network.parent, PAUSE))
         self._run("containerd", ["containerd", "--config", config])
         self._wait(lambda: run(*CTR, "version").returncode == 0, "containerd answers")
-
-    def _load_images(self) -> None:
-        archive = self._folder / "images.tar"
-        write_archive(archive, all_images())
-        must_run(*CTR, "--namespace", "k8s.io", "images", "import", str(archive))
-        archive.unlink()
 
     def _start_kubelet(self, program: Path) -> None:
         authority = self._plane.authority

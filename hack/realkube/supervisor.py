@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from realkube import cgroups, dns, node_config, storage
+from realkube.archive import write_archive
 from realkube.control_plane import ControlPlane
+from realkube.images import all_images
 from realkube.node import Node
 from realkube.process import must_run
+from realkube.progress import timed
 from realkube.site import Site
 
 IN_NAMESPACES = "in its namespaces"
@@ -33,18 +37,21 @@ def supervise(site: Site) -> None:
     own_network(site)
     cgroups.make(site.cgroup)
     storage.keep_volumes_in(site.state / "volumes")
-    plane = ControlPlane(
-        site.state / "control-plane",
-        address=site.node_address,
-        service_network=site.service_network,
-        controller_flags=[storage.CONTROLLER_FLAG],
-        say=say,
-    )
-    plane.start()
-    storage.add_storage_class(plane.admin)
-    names = dns.ServiceNames(plane.admin, node_config.CLUSTER_DOMAIN)
-    threading.Thread(target=dns.serve, args=(site.node_address, names), daemon=True).start()
-    Node(site, plane, say).start()
+    with ThreadPoolExecutor(1) as beside:  # making images takes as long as the control plane does to start
+        images = beside.submit(make_images, site.state / "images.tar")
+        plane = ControlPlane(
+            site.state / "control-plane",
+            address=site.node_address,
+            service_network=site.service_network,
+            controller_flags=[storage.CONTROLLER_FLAG],
+            say=say,
+        )
+        plane.start()
+        storage.add_storage_class(plane.admin)
+        names = dns.ServiceNames(plane.admin, node_config.CLUSTER_DOMAIN)
+        threading.Thread(target=dns.serve, args=(site.node_address, names), daemon=True).start()
+        Node(site, plane, say).start(images)
+    images.result().unlink()
     plane.admin.write_kubeconfig(site.kubeconfig)
     say(READY)
     while True:
@@ -53,6 +60,12 @@ def supervise(site: Site) -> None:
 
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+def make_images(path: Path) -> Path:
+    with timed("images made", say):
+        write_archive(path, all_images())
+    return path
 
 
 def private_folders(site: Site) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from realkube.archive import Image, Layer, write_archive
+from realkube.archive import Blob, Image, Layer, write_archive
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def members(layer: bytes) -> dict[str, tarfile.TarInfo]:
-    with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+def members(layer: Blob) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(fileobj=io.BytesIO(layer.content)) as archive:
         return {member.name: member for member in archive.getmembers()}
 
 
@@ -82,8 +82,8 @@ def test_an_image_names_its_layers_by_the_digest_of_their_content(tmp_path: Path
     [manifest] = decoded(tmp_path / "images.tar", "manifest.json")
     config = decoded(tmp_path / "images.tar", manifest["Config"])
     assert manifest["RepoTags"] == ["example.com/one:1"]
-    assert contents(tmp_path / "images.tar")[manifest["Layers"][0]] == layer
-    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+    assert contents(tmp_path / "images.tar")[manifest["Layers"][0]] == layer.content
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer.content).hexdigest()}"]
     assert config["config"]["Cmd"] == ["run", "me"]
     assert config["config"]["Env"] == ["PATH=/bin"]
     assert config["config"]["ExposedPorts"] == {"80/tcp": {}}
