@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from equipment.servers import RUNNING_SERVER, ApiServer, use_running
 from realkube import binaries, flags
@@ -18,19 +19,35 @@ from realkube.process import Process, free_ports, wait_until
 class BareControlPlane(ControlPlane):
     """etcd and kube-apiserver alone: no controller or scheduler writes between two calls of a case."""
 
+    options: Sequence[str] = ()
+    """More flags of kube-apiserver."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
     def start(self) -> None:
         programs = binaries.ensure("etcd", "kube-apiserver", "kubectl", say=self._say)
         etcd_port, peer_port, api_port = free_ports(3, self._address)
         self.admin = Access(f"https://{self._address}:{api_port}", self.authority.ca_file, self.admin_user.token)
+        flags_ = flags.apiserver(self._identity(), self._address, api_port, etcd_port, self._service_network)
+        self._server = (programs["kube-apiserver"], [*flags_, *self.options])
         try:
             self._run(programs["etcd"], flags.etcd(self.folder / "etcd", self._address, etcd_port, peer_port))
-            options = flags.apiserver(self._identity(), self._address, api_port, etcd_port, self._service_network)
-            self._run(programs["kube-apiserver"], options)
-            self._wait(self.admin.ready, "kube-apiserver is ready")
+            self._start_server()
         except BaseException:
             self.stop()
             raise
         self.admin.write_kubeconfig(self.kubeconfig)
+
+    def forget(self) -> None:
+        """Starts kube-apiserver anew: its cache of past versions begins with the present one."""
+        self._processes.pop().kill()
+        self._start_server()
+
+    def _start_server(self) -> None:
+        self._run(*self._server)
+        self._wait(self.admin.ready, "kube-apiserver is ready")
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from kube.differential.call import Call
 
 FILE = Path(__file__).parent / "tolerated.yaml"
 LIMIT = 25
+OURS = {"stockpools", "gpuunits", "gpustorages", "gpufunctions", "operations", "pods", "deployments"}
+"""Kinds for which nothing is tolerated."""
 PREFIX = re.compile(r"^(?:items\[\d+\]|events\[\d+\]\.object)\.")
 INDEX = re.compile(r"\[\d+\]")
 NAMESPACE = re.compile(r"/api/v1/(?P<kind>namespaces)(?P<name>/[^/]+)?(?P<sub>/status|/finalize)?$")

@@ -137,7 +137,12 @@ BUILT_IN: tuple[Kind, ...] = (
         mutable=({"spec": {"holderIdentity": "you"}},),
         numbers=("spec.leaseDurationSeconds",),
     ),
-    Kind(objects.POLICIES, objects.network_policy, mutable=({"spec": {"ingress": []}},), numbers=("spec.ingress",)),
+    Kind(
+        objects.POLICIES,
+        objects.network_policy,
+        mutable=({"spec": {"ingress": [{"ports": [{"port": 81}]}]}},),
+        numbers=("spec.ingress",),
+    ),
     Kind(
         objects.SLICES,
         objects.slice_,
