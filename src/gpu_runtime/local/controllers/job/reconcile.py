@@ -86,10 +86,10 @@ class JobReconciler:
         suspended = decisions.find(job, SUSPENDED)
         if job.spec.suspend and suspended is None:
             said = "Suspended"
-            status = replace(status, startTime=None)
             status = _with(status, _suspension("True", "JobSuspended", "Job suspended"), now)
         elif not job.spec.suspend and suspended is not None:
             said = "Resumed"
+            status = replace(status, startTime=None)  # its deadline runs anew
             status = _with(status, _suspension("False", "JobResumed", "Job resumed"), now)
         if not job.spec.suspend and status.startTime is None:
             status = replace(status, startTime=now.replace(microsecond=0))
@@ -111,7 +111,9 @@ class JobReconciler:
         wanted = decisions.wanted_active(job, seen)
         surplus = len(seen.active) - wanted
         if surplus > 0:
-            await self._delete(job, deletion_order(seen.active)[:surplus])
+            chosen = deletion_order(seen.active)[:surplus]
+            await self._release(chosen)  # not wanted is not failed: these are not counted
+            await self._delete(job, chosen)
             return None, None
         running = len(seen.active) + (seen.terminating if job.spec.podReplacementPolicy == "Failed" else 0)
         if running >= wanted:

@@ -1,0 +1,37 @@
+"""`gpu-runtime local-cluster` as a person starts and stops it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from equipment.waiting import eventually_sync
+
+STOP_SECONDS = 60
+
+
+@contextmanager
+def local_cluster(data: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A running cluster with its kubeconfig in `data`; it must end well when it is asked to."""
+    command = [sys.executable, "-m", "gpu_runtime.cli", "local-cluster", "--data-dir", str(data), *options]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        eventually_sync(lambda: is_ready(process, log), what="the cluster is ready")
+        yield process
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_SECONDS) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def is_ready(process: subprocess.Popen[bytes], log: Path) -> bool:
+    if process.poll() is not None:
+        raise RuntimeError(f"local-cluster ended with {process.returncode}: {log.read_text()}")
+    return any(line.startswith("ready: ") for line in log.read_text().splitlines())
