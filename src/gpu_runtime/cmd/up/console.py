@@ -38,7 +38,9 @@ def tell(event: Event) -> None:
 
 def _ended(event: Ended) -> str:
     what = "left by an earlier run: " if event.leftover else ""
-    return what + (click.style("killed: it did not end in time", fg="yellow") if event.killed else "stopped")
+    if event.killed:
+        return what + click.style(f"killed: it did not end within {event.seconds:.0f} s", fg="yellow")
+    return f"{what}stopped in {event.seconds:.1f} s"
 
 
 def welcome(layout: Layout, ports: Ports, kubeconfig: Path, machine: Iterable[str] = ()) -> None:

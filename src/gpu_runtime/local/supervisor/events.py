@@ -27,9 +27,10 @@ class Died:
 
 @dataclass(frozen=True)
 class Ended:
-    """The process was stopped; `killed` when it did not end by itself in time."""
+    """The process was stopped and took `seconds` for it; `killed` when it did not end by itself in time."""
 
     name: str
+    seconds: float
     killed: bool = False
     leftover: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -90,9 +91,10 @@ async def end_leftovers(
             process.release()
             adoptable[record.name] = record
         else:
+            began = time.monotonic()
             clean = await process.stop(record.stop_seconds)
             folder.forget(record.name)
-            tell(Ended(record.name, killed=not clean, leftover=True))
+            tell(Ended(record.name, time.monotonic() - began, killed=not clean, leftover=True))
     return adoptable
 
 

@@ -96,9 +96,10 @@ class Watcher:
         self._stopping.set()
         if self._process is None:
             return
+        began = time.monotonic()
         clean = await self._process.stop(self.program.stop_seconds)
         self._folder.forget(self.program.name)
-        self._tell(Ended(self.program.name, killed=not clean))
+        self._tell(Ended(self.program.name, time.monotonic() - began, killed=not clean))
 
     def kill(self) -> None:
         """Ends the process without its farewell; for who stops and can wait no longer."""
