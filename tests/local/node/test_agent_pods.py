@@ -367,3 +367,16 @@ async def test_a_pod_that_fills_its_disk_is_evicted(cluster: Cluster) -> None:
         pod = await cluster.until_phase("pours", "Failed")
         assert pod.status.message == 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". '
         await cluster.until_event("fills", "Evicted", "exceeded its local ephemeral storage limit")
+
+
+async def test_a_host_path_shows_the_machine_but_not_the_cluster(cluster: Cluster, data_dir: Path) -> None:
+    async with cluster.agent():
+        (data_dir / "secret").write_text("hush")
+        mounts = [{"name": "v", "mountPath": "/machine"}]
+        volumes = [{"name": "v", "hostPath": {"path": "/"}}]
+        script = f"test -d /machine/usr && ls -A /machine{data_dir} | wc -l"
+        await cluster.run("root", sh(script, volumeMounts=mounts), volumes=volumes, restartPolicy="Never")
+        assert cluster.log(await cluster.until_phase("root", "Succeeded")) == ["0"]
+        volumes = [{"name": "v", "hostPath": {"path": str(data_dir / "pods")}}]
+        await cluster.run("inside", sh("ls /machine", volumeMounts=mounts), volumes=volumes, restartPolicy="Never")
+        await cluster.until_event("inside", "FailedMount", "is not shown to pods")

@@ -35,4 +35,12 @@ def test_a_container_sees_the_devices_of_its_own_gpus_and_each_shared_one_once()
     ("ids", "cuda", "nvidia"), [([], "", "void"), (["GPU-1", "GPU-2"], "GPU-1,GPU-2", "GPU-1,GPU-2")]
 )
 def test_programs_are_told_exactly_their_gpus(ids: list[str], cuda: str, nvidia: str) -> None:
-    assert environment(ids) == {"CUDA_VISIBLE_DEVICES": cuda, "NVIDIA_VISIBLE_DEVICES": nvidia}
+    assert environment(simulated(2), ids) == {"CUDA_VISIBLE_DEVICES": cuda, "NVIDIA_VISIBLE_DEVICES": nvidia}
+
+
+def test_real_gpus_bring_the_place_of_their_libraries_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
+    real = [Gpu(id="GPU-1", name="H", memoryBytes=1, devices=["/dev/nvidia0"])]
+    assert environment(real, ["GPU-1"])["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
+    assert "LD_LIBRARY_PATH" not in environment(real, [])
+    assert "LD_LIBRARY_PATH" not in environment(simulated(1), ["0"])

@@ -18,18 +18,18 @@ TABLE = """\
 23 22 0:5 / /proc rw - proc proc rw
 24 22 8:2 / /home rw - ext4 /dev/sda2 rw
 25 22 8:3 / /srv/models\\040big rw - xfs /dev/sdb rw
-26 22 0:30 / /srv/scratch rw - tmpfs tmpfs rw
+26 22 0:30 / /usr/local/driver ro - squashfs /dev/loop0 ro
 27 22 0:31 / /var/lib/docker/overlay2/x/merged rw - overlay overlay rw
 28 22 8:4 / /run/media/disk rw - ext4 /dev/sdc rw
 29 22 8:5 / /var/lib/cluster/disk rw - ext4 /dev/sdd rw
 30 22 8:6 / /var/cache rw - ext4 /dev/sde rw
-31 30 0:40 / /var/cache rw - tmpfs tmpfs rw
+31 30 0:40 / /var/cache rw - proc proc rw
 """
 
 
 def test_disks_below_a_top_level_directory_are_carried_and_nothing_virtual_or_hidden() -> None:
-    # /home is a top-level directory and carried as such; /var/cache is covered by a tmpfs.
-    assert carried_mounts(TABLE.splitlines(), ["/var/lib/cluster"]) == ["/srv/models big"]
+    # /home is a top-level directory and carried as such; /var/cache is covered by something virtual.
+    assert carried_mounts(TABLE.splitlines(), ["/var/lib/cluster"]) == ["/srv/models big", "/usr/local/driver"]
 
 
 def entries(path: Path) -> list[tuple[str, str, str]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+LIBRARIES = "LD_LIBRARY_PATH"
 SIMULATED_MEMORY = 80 * 1024**3
 
 
@@ -69,10 +71,14 @@ def allocate(
     return given
 
 
-def environment(ids: list[str]) -> dict[str, str]:
+def environment(gpus: Iterable[Gpu], ids: list[str]) -> dict[str, str]:
     """What makes a program use exactly these devices, and none when there are none."""
     visible = ",".join(ids)
-    return {"NVIDIA_VISIBLE_DEVICES": visible or "void", "CUDA_VISIBLE_DEVICES": visible}
+    variables = {"NVIDIA_VISIBLE_DEVICES": visible or "void", "CUDA_VISIBLE_DEVICES": visible}
+    libraries = os.environ.get(LIBRARIES, "")
+    if libraries and devices(gpus, ids):
+        variables[LIBRARIES] = libraries  # where machines keep the driver's libraries outside the loader's own folders
+    return variables
 
 
 def devices(gpus: Iterable[Gpu], ids: list[str]) -> list[str]:

@@ -303,7 +303,7 @@ class PodRuntime:
             self.capabilities,
             self.limits,
             masked=self._masked,
-            variables=gpu_devices.environment(held) if self.gpus else {},
+            variables=gpu_devices.environment(self.gpus, held) if self.gpus else {},
             devices=gpu_devices.devices(self.gpus, held),
             cgroups=self.cgroups.create(
                 pod.record.spec.uid, spec.name, memory=spec.memoryBytes, processes=self.limits.processes

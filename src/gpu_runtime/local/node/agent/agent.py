@@ -67,7 +67,7 @@ async def node_agent(client: Client, runtime: PodRuntime, options: NodeOptions) 
         def wake(key: Key) -> None:
             controllers[0].queue.add(key)
 
-        volumes = Volumes(client)
+        volumes = Volumes(client, runtime.data_dir)
         starter = Starter(
             client=client,
             runtime=runtime,

@@ -70,10 +70,10 @@ def refreshed(pod: Pod) -> bool:
 
 
 class Volumes:
-    """Provides the volumes of pods; `hidden` directories of the machine are given to nobody."""
+    """Provides the volumes of pods. What lies in the cluster's own directory is no hostPath for anybody."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, data_dir: Path) -> None:
+        self._client, self._data_dir = client, data_dir
 
     async def provide(self, pod: Pod, folder: Path, pod_ip: str, host_ip: str) -> dict[str, Place]:
         """Every volume's place, its content current. NotReady names the first that is not to be had."""
@@ -89,7 +89,7 @@ class Volumes:
         if volume.persistentVolumeClaim:
             return await self._claim(pod, volume.persistentVolumeClaim)
         if volume.hostPath:
-            return Place(_host_path(volume.hostPath))
+            return Place(_host_path(volume.hostPath, self._data_dir))
         if volume.emptyDir:
             _empty_directory(path, pod.spec.securityContext.fsGroup)
             return Place(path)
@@ -241,8 +241,10 @@ def _stays_inside(name: str) -> bool:
     return not name.startswith("/") and ".." not in name.split("/")
 
 
-def _host_path(source: HostPath) -> Path:
+def _host_path(source: HostPath, hidden: Path) -> Path:
     path = Path(source.path)
+    if path.resolve().is_relative_to(hidden):
+        raise NotReady(f"hostPath type check failed: {source.path} is not shown to pods")
     if source.type == "DirectoryOrCreate":
         path.mkdir(parents=True, exist_ok=True)
     elif source.type == "FileOrCreate":

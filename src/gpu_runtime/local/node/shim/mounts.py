@@ -7,12 +7,13 @@ from collections.abc import Iterable
 # Never the machine's own: each container gets a fresh one, or none.
 FRESH = ("/proc", "/sys", "/dev", "/run", "/tmp")  # noqa: S108 (a name inside the pod's root)
 
-# File systems without files of the machine; overlay and squashfs are other containers and packages.
+# File systems without files of the machine.
 _VIRTUAL = frozenset(
     {"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"}
-    | {"fusectl", "hugetlbfs", "mqueue", "nsfs", "overlay", "proc", "pstore", "ramfs", "rpc_pipefs", "securityfs"}
-    | {"squashfs", "sysfs", "tmpfs", "tracefs"}
+    | {"fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "sysfs", "tracefs"}
 )
+# Mounts of other containers and of packages: many, and no pod's business.
+_FOREIGN = ("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet", "/snap", "/var/snap")
 
 
 def inside(path: str, folder: str) -> bool:
@@ -27,8 +28,8 @@ def _unescape(text: str) -> str:
 
 
 def carried_mounts(mountinfo: Iterable[str], hidden: Iterable[str]) -> list[str]:
-    """Mount points with files of the machine (a disk at /srv/data) that an overlay over their parent would lose."""
-    hidden = (*FRESH, *hidden)
+    """Mount points with files of the machine (a disk, a driver's folder) that an overlay would lose."""
+    hidden = (*FRESH, *_FOREIGN, *hidden)
     found: dict[str, bool] = {}
     for line in mountinfo:
         fields = line.split()

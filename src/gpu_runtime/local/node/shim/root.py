@@ -41,7 +41,7 @@ def enter(launch: Launch) -> None:
     _fresh_directories(pod)
     _system_files(pod)
     for mount in sorted(container["mounts"], key=lambda mount: mount["target"].count("/")):
-        attach(mount)
+        attach(mount, container["masked"])
     _devices(container["devices"])
     for path in container["kept"]:
         _keep(path)
@@ -194,8 +194,11 @@ def _system_files(pod: str) -> None:
             raise CannotMount(f"{path} cannot be provided: {error}") from error
 
 
-def attach(mount: Mount) -> None:
-    """Binds one volume at its mountPath, made in the pod's layer when the machine lacks it."""
+def attach(mount: Mount, masked: list[str]) -> None:
+    """Binds one volume at its mountPath, made in the pod's layer when the machine lacks it.
+
+    A volume of the machine's own files (hostPath: /) shows no more of what is masked than the container's root does.
+    """
     target = mount["target"]
     try:
         source = _inside_volume(HOST + mount["source"], mount["subPath"])
@@ -210,6 +213,10 @@ def attach(mount: Mount) -> None:
             os.close(source)
         if mount["readOnly"]:
             _remount_read_only(target)
+        shown = os.path.normpath(os.path.join(mount["source"], mount["subPath"]))
+        for path in masked:
+            if inside(path, shown):
+                _mask(target + path[len(shown.rstrip("/")) :])
     except OSError as error:
         raise CannotMount(f'failed to mount at "{target}": {error.strerror or error}') from error
 
