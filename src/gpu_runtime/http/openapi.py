@@ -14,6 +14,7 @@ from gpu_runtime.api.v1alpha1.fields import QuantityText
 from gpu_runtime.http.errors import ErrorEnvelope
 from gpu_runtime.http.route import JSON, Answer, AnyRoute, Nothing
 from gpu_runtime.http.routes import ROUTES
+from gpu_runtime.http.streams import EVENT_STREAM
 
 BASE = "/api/v1"
 VERSION = "v1"
@@ -28,6 +29,16 @@ ERRORS = {
     415: "The body is not application/json.",
     429: "More at once than this process serves; Retry-After says when to come again.",
     503: "The cluster cannot do it now; the same request may be sent again after Retry-After seconds.",
+}
+EVENT = {
+    "type": "object",
+    "description": "One server-sent event.",
+    "properties": {
+        "event": {"type": "string", "enum": ["added", "modified", "deleted", "bookmark", "reset", "error"]},
+        "id": {"type": "string", "description": "Send it as Last-Event-ID to go on after this event."},
+        "data": {"type": "string", "description": "The unit as JSON; empty for a bookmark."},
+    },
+    "required": ["event", "data"],
 }
 _QUANTITY = describe(QuantityText).check
 
@@ -122,7 +133,7 @@ def _content(answer: Answer, schemas: dict[str, Any]) -> dict[str, Any]:
     if answer.status == HTTPStatus.NO_CONTENT:
         return {}
     if answer.media != JSON:
-        return {answer.media: {"schema": {"type": "string"}}}
+        return {answer.media: {"schema": EVENT if answer.media == EVENT_STREAM else {"type": "string"}}}
     properties: dict[str, Any] = {"data": _schema(describe(answer.data), schemas)}
     if answer.paged:
         properties["continue"] = {"type": "string", "description": "Send it as `continue` for the next page."}

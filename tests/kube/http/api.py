@@ -15,12 +15,11 @@ from equipment import servers
 from equipment.judge import Timeline, Witness, list_objects, timeline
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
-from gpu_runtime.api.meta.object import Key
 from gpu_runtime.config import Health, OperationSettings, RuntimeApiSettings
 from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
 from gpu_runtime.controllers.gpuunit.role import is_inert, provenance
 from gpu_runtime.http.server import RuntimeApi
-from gpu_runtime.kube import Client, NotFound, Query, load_config
+from gpu_runtime.kube import Client, Query, load_config
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.services import Services
 
@@ -176,11 +175,10 @@ class Places:
         for unit in await self.units(self.instance):
             if not is_inert(unit):
                 continue
-            try:
-                record = await self.client.get(OPERATIONS, Key(self.system, _record_name(unit)))
-            except NotFound:
-                record = None
-            match decision := admission(unit, record):
+            records = await self.client.list(
+                Query(OPERATIONS, self.system, fields=f"metadata.name={_record_name(unit)}")
+            )
+            match decision := admission(unit, records.items):
                 case Admit():
                     patch = {"metadata": {"annotations": provenance(decision.choice)}}
                     await self.client.patch(GPU_UNITS, unit.metadata.key, patch)

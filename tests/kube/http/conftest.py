@@ -16,18 +16,19 @@ from kube.http.api import KINDS, Api, Places, places
 
 __all__ = ["fault_proxy"]
 
-DEFINITIONS = Path(__file__).resolve().parents[3] / "config" / "crd"
+CONFIG = Path(__file__).resolve().parents[3] / "config"
 
 
 @pytest.fixture(scope="session")
 def installed(api_server: ApiServer) -> ApiServer:
-    """The server with our kinds."""
-    api_server.kubectl("apply", "-k", str(DEFINITIONS))
-    api_server.kubectl("wait", "-f", str(DEFINITIONS / "bases"), "--for=condition=Established", "--timeout=60s")
+    """The server with our kinds and priority classes."""
+    api_server.kubectl("apply", "-k", str(CONFIG / "crd"))
+    api_server.kubectl("wait", "-f", str(CONFIG / "crd" / "bases"), "--for=condition=Established", "--timeout=60s")
     base = "/apis/runtime.lokiwager.io/v1alpha1"
     for kind in KINDS:  # established or not, the server asks for patience until a new kind's storage is ready
         path = f"{base}/{kind}"
         eventually_sync(lambda path=path: api_server.request("GET", path).status == HTTPStatus.OK)  # type: ignore[misc]
+    api_server.kubectl("apply", "-k", str(CONFIG / "default"))  # priority classes, which pods of ours name
     return api_server
 
 

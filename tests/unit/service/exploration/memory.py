@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
 from gpu_runtime.kube.client import Query
-from gpu_runtime.kube.decoding import Page
+from gpu_runtime.kube.decoding import Listing, Page
 from gpu_runtime.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.service.selector import Selector
@@ -50,8 +50,13 @@ class Memory:
             if kind == query.resource.kind
             and query.namespace in ("", key.namespace)
             and wanted.matches(obj.metadata.labels)
+            and query.fields in ("", f"metadata.name={key.name}")
         ]
         return Page(found, [], str(self.version), None)
+
+    async def list(self, query: Query[T]) -> Listing[T]:
+        page = await self.page(query)
+        return Listing(page.items, [], page.resource_version)
 
     async def create(self, resource: Resource[T], obj: Object | Mapping[str, Any]) -> T:
         assert not isinstance(obj, Mapping)
@@ -92,7 +97,7 @@ class Memory:
         meta = replace(obj.metadata, uid=f"uid-{self.uids}", creationTimestamp=CREATED, generation=1)
         return self._write(resource, obj, meta)
 
-    def of_kind(self, resource: Resource[T]) -> list[T]:
+    def of_kind(self, resource: Resource[T]) -> Sequence[T]:
         return [obj for (kind, _), obj in self.objects.items() if kind == resource.kind]
 
     def _find(self, resource: Resource[T], key: Key) -> T:

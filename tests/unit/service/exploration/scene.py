@@ -197,7 +197,7 @@ class Scene:
     async def reconcile(self) -> None:
         """One pass of the unit's controller: admits, removes or waits; builds once the stock is gone."""
         self._clock.advance(60)
-        controller = UnitHandOver(self.memory, None, self._clock, PLATFORM.system_namespace)  # type: ignore[arg-type]
+        controller = UnitHandOver(self.memory, None, self._clock)  # type: ignore[arg-type]
         for unit in self.memory.of_kind(GPU_UNITS):
             if unit.metadata.namespace == PLATFORM.stock_namespace:
                 continue
