@@ -91,7 +91,7 @@ class ControllerManagerSettings(Struct, frozen=True, kw_only=True):
     log: Log = Log()
     health: Health = Health()
     leaderElection: LeaderElection = LeaderElection()
-    workers: Annotated[int, Meta(ge=1, le=256, description="Objects of one kind that are reconciled at a time.")] = 8
+    workers: Annotated[int, Meta(ge=1, le=256, description="Objects of one kind that are reconciled at a time.")] = 16
     units: UnitSettings = UnitSettings()
     stock: StockSettings = StockSettings()
     network: NetworkSettings = NetworkSettings()

@@ -12,6 +12,9 @@ MANAGED = f"{MANAGED_BY}={MANAGER}"
 CONTROLLED_BY = f"{GROUP}/controlled-by"
 """Label of pods and ReplicaSets: UID of the object that they run for. Names come back, UIDs never do."""
 
+REVISION = "deployment.kubernetes.io/revision"
+"""Annotation of Deployments and ReplicaSets, by their controller: equal for a Deployment and its current ReplicaSet."""
+
 POD_TEMPLATE = f"{GROUP}/pod-template"
 """Annotation of a Deployment: the pod template as it was built for the spec that it serves."""
 

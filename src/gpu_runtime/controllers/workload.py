@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.markers import REVISION, is_controlled_by
 from gpu_runtime.controllers.startup_failure import startup_failure, startup_progress
-
-REVISION = "deployment.kubernetes.io/revision"
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from equipment.builders.base import Builder
 from gpu_runtime.controllers.gpuunit import status as unit_status
 from gpu_runtime.controllers.kinds.network import Service
 from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
+from gpu_runtime.controllers.markers import CONTROLLED_BY, REVISION
 from gpu_runtime.controllers.stockpool import status as pool_status
 from gpu_runtime.controllers.verdict import Verdict
-from gpu_runtime.controllers.workload import REVISION, Workload
+from gpu_runtime.controllers.workload import Workload
 
 DEPLOYMENT = a_deployment("d", "ns").with_uid("d-uid").at_generation(2).annotated({REVISION: "2"})
 NEW = Builder({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "new", "uid": "new-uid"}})
@@ -186,3 +187,14 @@ def test_a_unit_tells_its_node_and_address_as_long_as_they_are_there() -> None:
     gone = unit_status.Observed(unit, None, None, "http://new")
     status = unit_status.status(gone, unit_status.readiness(gone))
     assert (status.nodeName, status.accessURL, status.serviceName, status.readyReplicas) == ("", "", "", 0)
+
+
+def test_cached_pods_and_replica_sets_keep_only_what_is_read() -> None:
+    labels, notes = {CONTROLLED_BY: "u", "app": "x"}, {REVISION: "2", "copied": "much" * 100}
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "False"}]
+    pod = a_pod(NEW, conditions=conditions).labelled(labels).annotated(notes).into(PodView)
+    assert (pod.metadata.labels, pod.metadata.annotations) == ({CONTROLLED_BY: "u"}, {})
+    assert [each.type for each in pod.status.conditions] == ["PodScheduled"]
+    assert pod.metadata.controller is not None
+    replica_set = NEW.labelled(labels).annotated(notes).into(ReplicaSetView)
+    assert (replica_set.metadata.labels, replica_set.metadata.annotations) == ({CONTROLLED_BY: "u"}, {REVISION: "2"})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.controllers.kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.markers import CONTROLLED_BY, REVISION
 from gpu_runtime.kube.resource import Resource
 
 
@@ -64,6 +65,10 @@ class ReplicaSetView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     metadata: ObjectMeta
     status: ReplicaSetStatus = ReplicaSetStatus()
 
+    def __post_init__(self) -> None:
+        # Its Deployment's annotations are copied to it, the whole pod template among them.
+        _forget_all_but(self.metadata, labels=(CONTROLLED_BY,), annotations=(REVISION,))
+
 
 class Waiting(Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str = ""
@@ -113,6 +118,20 @@ class PodView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     metadata: ObjectMeta
     spec: PodSpecView = PodSpecView()
     status: PodStatusView = PodStatusView()
+
+    def __post_init__(self) -> None:
+        _forget_all_but(self.metadata, labels=(CONTROLLED_BY,), annotations=())
+        if self.status.conditions:
+            # Only what does not hold says why a pod does not run.
+            wanting = [each for each in self.status.conditions if each.status != "True"]
+            structs.force_setattr(self.status, "conditions", wanting)
+
+
+def _forget_all_but(meta: ObjectMeta, *, labels: tuple[str, ...], annotations: tuple[str, ...]) -> None:
+    """Half of the memory of ten thousand cached objects is labels and annotations that nobody reads."""
+    structs.force_setattr(meta, "labels", {name: meta.labels[name] for name in labels if name in meta.labels})
+    noted = {name: meta.annotations[name] for name in annotations if name in meta.annotations}
+    structs.force_setattr(meta, "annotations", noted)
 
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", Deployment)
