@@ -33,7 +33,11 @@ STAGES: dict[str, list[Step]] = {
         Step("generated files", [sys.executable, "hack/generate.py", "--check"]),
     ],
     "unit": [Step("unit tests", pytest("tests/unit"))],
-    "local": [Step("local tests", pytest("tests/local"))],
+    "local": [
+        Step("local tests", pytest("tests/local")),
+        # The controller runtime's own suite, faults and all, with our server in place of the real one.
+        Step("runtime on ours", pytest("--server=embedded", "tests/kube/runtime")),
+    ],
     "kube": [Step("kube tests", pytest("tests/kube"))],
     "faults": [Step("fault tests", pytest("tests/faults"))],
 }

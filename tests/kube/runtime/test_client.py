@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,13 +189,10 @@ async def test_an_expired_token_is_one_line_that_names_the_server_and_the_file(
     assert "expired;" not in client.config.source
 
 
-async def test_what_we_may_not_do_is_said_in_the_servers_words(
-    api_server: ApiServer, namespace: str, tmp_path: Path
-) -> None:
-    nobody = await asyncio.to_thread(api_server.as_service_account, namespace, "nobody", tmp_path)
-    async with Client(load_config(nobody.kubeconfig)) as client:
-        with pytest.raises(Forbidden, match=r"nobody.*cannot create resource .namespaces."):
-            await client.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="never")))
+async def test_what_we_may_not_do_is_forbidden(proxied: Client, fault_proxy: FaultProxy) -> None:
+    fault_proxy.on(creates("namespaces")).answer(403)
+    with pytest.raises(Forbidden, match="^create namespaces never: "):
+        await proxied.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="never")))
 
 
 async def test_a_server_that_is_not_there_is_one_line_that_says_what_to_check(
