@@ -191,7 +191,7 @@ async def test_an_expired_token_is_one_line_that_names_the_server_and_the_file(
 
 async def test_what_we_may_not_do_is_forbidden(proxied: Client, fault_proxy: FaultProxy) -> None:
     fault_proxy.on(creates("namespaces")).answer(403)
-    with pytest.raises(Forbidden, match="^create namespaces never: "):
+    with pytest.raises(Forbidden, match=r"^create namespaces never: "):
         await proxied.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="never")))
 
 
