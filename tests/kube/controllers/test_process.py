@@ -22,6 +22,7 @@ from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import World
 from realkube.process import free_ports
 
+CONFIG = Path(__file__).resolve().parents[3] / "config"
 ACCOUNT = "gpu-runtime-controller-manager"
 SYSTEM = "gpu-runtime-system"
 
@@ -140,3 +141,9 @@ async def test_a_kubeconfig_that_does_not_exist_is_one_line_and_exit_code_2(tmp_
     assert process.returncode == 2
     assert str(nowhere) in error.decode()
     assert "Traceback" not in error.decode()
+
+
+def test_the_manifests_of_the_processes_are_what_the_server_takes(installed: ApiServer) -> None:
+    checked = installed.kubectl("apply", "-k", str(CONFIG / "manager"), "--dry-run=server", "-o", "name").stdout
+    assert "deployment.apps/controller-manager" in checked
+    assert "deployment.apps/runtime-api" in checked

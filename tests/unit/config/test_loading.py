@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ from msgspec import Struct
 from gpu_runtime.config import PROCESSES, ConfigError, ControllerManagerSettings, load, show
 
 PREFIX = "GPU_RUNTIME_CONTROLLER_MANAGER_"
-LOCAL = Path(__file__).parents[3] / "config" / "local"
+CONFIG = Path(__file__).parents[3] / "config"
 
 
 def loaded(folder: Path, text: str, **env: str) -> ControllerManagerSettings:
@@ -99,4 +100,18 @@ def test_every_key_is_shown(process: str) -> None:
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_the_local_file_of_each_process_loads(process: str) -> None:
-    load(PROCESSES[process], LOCAL / f"{process}.yaml", {})
+    load(PROCESSES[process], CONFIG / "local" / f"{process}.yaml", {})
+
+
+@pytest.mark.parametrize("process", ["controller-manager", "runtime-api"])
+def test_the_cluster_file_of_each_process_loads_and_is_what_its_container_reads(process: str, tmp_path: Path) -> None:
+    maps = yaml.safe_load_all((CONFIG / "manager" / "process_config.yaml").read_text())
+    data = next(each["data"] for each in maps if each["metadata"]["name"] == process)
+    path = tmp_path / f"{process}.yaml"
+    path.write_text(data[path.name])
+    settings: Any = load(PROCESSES[process], path, {})
+    deployments = yaml.safe_load_all((CONFIG / "manager" / "manager.yaml").read_text())
+    pod = next(each["spec"]["template"]["spec"] for each in deployments if each["metadata"]["name"] == process)
+    container = pod["containers"][0]
+    assert container["command"] == ["gpu-runtime", process, "--config", f"/etc/gpu-runtime/{process}.yaml"]
+    assert {"name": "health", "containerPort": settings.health.port} in container["ports"]
