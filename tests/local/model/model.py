@@ -39,7 +39,7 @@ class Model:
         if thing.deleting and not set(finalizers) <= set(thing.finalizers):
             return 422  # a deleted object takes no new finalizer
         if thing.deleting and not finalizers:
-            self._remove(name, thing if value == thing.value else replace(thing, value=value))
+            self._remove(name, thing)  # the write that ends an object is seen by nobody else
         elif (value, finalizers) != (thing.value, thing.finalizers):
             self._put("MODIFIED", name, replace(thing, value=value, finalizers=finalizers))
         return 200
