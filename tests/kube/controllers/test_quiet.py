@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from equipment.builders import a_stock_pool
+from equipment.waiting import eventually
 from kube.controllers.test_gpuunit import demo_unit, stock_unit
 from kube.controllers.world import World
 
-UNITS = 6
+EACH = 100  # active units, and as many of stock
 RESYNCS = 20
 
 
 async def all_ready(world: World) -> None:
-    for number in range(UNITS):
-        await world.becomes("GPUUnit", f"demo-{number}", "UnitReady")
-        await world.becomes("GPUUnit", f"stock-{number}", "UnitReady", namespace=world.stock_namespace)
+    async def probe() -> bool:
+        units = await world.find("GPUUnit") + await world.find("GPUUnit", world.stock_namespace)
+        waiting = [unit["metadata"]["name"] for unit in units if unit.get("status", {}).get("phase") != "Ready"]
+        assert not waiting, f"{len(waiting)} of {len(units)} are not Ready: {waiting[:3]}"
+        return len(units) == 2 * EACH
+
+    await eventually(probe, within=180, what="all units are Ready")
     await world.becomes("StockPool", "pool", "DeploymentReady", "2 of 2")
     await world.becomes("StockPool", "bad", "InvalidSpec")
 
 
 async def create_all(world: World) -> None:
-    for number in range(UNITS):
-        await world.create(demo_unit(world, f"demo-{number}"))
-        await world.create(stock_unit(world, f"stock-{number}"))
+    for number in range(EACH):
+        await world.create(demo_unit(world, f"demo-{number}").gpu(0).memory("64Mi"))
+        await world.create(stock_unit(world, f"stock-{number}").gpu(0).memory("64Mi"))
     template = {"ports": [{"name": "http", "port": 80}], "readinessProbe": {"httpGet": {"port": "http"}}}
     await world.create(a_stock_pool("pool", world.namespace).replicas(2).spec(template=template))
     await world.create(a_stock_pool("bad", world.namespace).spec(memory="not-a-quantity"))
@@ -36,7 +41,7 @@ async def test_resyncs_and_a_restart_write_nothing_and_drift_in_between_is_repai
         mark, before = world.proxy.mark(), world.reconciles()
         for _ in range(RESYNCS):
             await world.resync()
-        assert world.reconciles() >= before + RESYNCS * (2 * UNITS + 2)
+        assert world.reconciles() >= before + RESYNCS * (2 * EACH + 2)
         assert world.written(since=mark) == []
 
         await world.change("Deployment", "demo-3", {"spec": {"replicas": 0}})
