@@ -62,6 +62,15 @@ async def test_a_pod_that_ends_badly_has_failed_with_its_code(cluster: Cluster) 
         assert (ended.exitCode, ended.reason) == (7, "Error")
 
 
+async def test_a_termination_message_may_fall_back_to_the_log(cluster: Cluster) -> None:
+    async with cluster.agent():
+        container = sh("echo out of paper; exit 1", terminationMessagePolicy="FallbackToLogsOnError")
+        await cluster.run("says", container, restartPolicy="Never")
+        ended = main(await cluster.until_phase("says", "Failed")).state.terminated
+        assert ended
+        assert ended.message == "out of paper\n"
+
+
 async def test_a_crashing_container_is_restarted_with_back_off(cluster: Cluster) -> None:
     async with cluster.agent(backoff_seconds=2):
         await cluster.run("crash", sh("echo boom; exit 3"))

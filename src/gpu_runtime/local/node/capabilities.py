@@ -8,8 +8,10 @@ from typing import Literal
 
 import msgspec
 
-from gpu_runtime.local.node import isolated_python
+from gpu_runtime.local.node import isolated_python, network
+from gpu_runtime.local.node.network import NoSubnet
 from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.netlink import Netlink
 from gpu_runtime.local.node.shim.probe import SPACES
 from gpu_runtime.local.node.shim.shapes import RootMode
 
@@ -80,21 +82,28 @@ def decide(probed: Probed) -> Capabilities:
         notes.append(f"no overlay file system ({probed.disk}): pods cannot write below this machine's own directories")
     elif scratch == "memory":
         notes.append(f"no overlay with its layer on disk ({probed.disk}): what pods write is kept in memory")
-    network: Literal["bridge", "isolated", "machine"] = "machine"
+    net: Literal["bridge", "isolated", "machine"] = "machine"
     if "net" in allowed and not probed.bridge:
-        network = "bridge"
+        net = "bridge"
     elif "net" in allowed and probed.base:
-        network = "isolated"
+        net = "isolated"
         notes.append(f"no bridge ({probed.bridge}): pods are reached by their declared ports and cannot call out")
     else:
         notes.append(f"no pod network ({probed.refused['net'] or probed.bridge}): two pods cannot use one port")
-    if network != "machine":
+    if net != "machine":
         flags |= allowed["net"]
-    return Capabilities(namespaces=flags, root=root, scratch=scratch, network=network, notes=notes)
+    return Capabilities(namespaces=flags, root=root, scratch=scratch, network=net, notes=notes)
 
 
 def probe(data_dir: Path) -> Probed:
     """Asks the kernel, in processes that leave nothing behind."""
     command = isolated_python.command("gpu_runtime.local.node.shim.probe", str(data_dir))
     answer = subprocess.run(command, check=True, capture_output=True, cwd="/")
-    return msgspec.json.decode(answer.stdout, type=Probed)
+    probed = msgspec.json.decode(answer.stdout, type=Probed)
+    if not probed.bridge:
+        try:
+            with Netlink() as netlink:
+                network.free_subnet(netlink)
+        except (NoSubnet, OSError) as error:
+            return msgspec.structs.replace(probed, bridge=str(error))
+    return probed

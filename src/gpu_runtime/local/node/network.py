@@ -62,6 +62,13 @@ def choose_address(network: PodNetwork, held: Iterable[str], last: str) -> str:
     raise NoAddress(f"all addresses of {network.subnet} are held by pods")
 
 
+def free_subnet(netlink: Netlink) -> ipaddress.IPv4Network:
+    """A subnet that this machine does not use yet."""
+    routes = [f"{network}/{prefix}" for network, prefix in netlink.routes()]
+    addresses = [f"{address}/{prefix}" for _, address, prefix in netlink.addresses()]
+    return choose_subnet(ipaddress.IPv4Network(used, strict=False) for used in (*routes, *addresses))
+
+
 def open_bridge(record: Path, name: str) -> PodNetwork:
     """The bridge of an earlier agent when it still stands, else a new one; recorded before it is made."""
     with Netlink() as netlink:
@@ -69,15 +76,23 @@ def open_bridge(record: Path, name: str) -> PodNetwork:
         if recorded and recorded.bridge in netlink.links():
             _bring_up(netlink, recorded)
             return recorded
-        used = [ipaddress.IPv4Network(f"{network}/{prefix}", strict=False) for network, prefix in netlink.routes()]
-        used += [
-            ipaddress.IPv4Network(f"{address}/{prefix}", strict=False) for _, address, prefix in netlink.addresses()
-        ]
-        network = PodNetwork(name, str(choose_subnet(used)))
-        documents.write_bytes(str(record), msgspec.json.encode(network))
-        netlink.add_bridge(name)
-        _bring_up(netlink, network)
-        return network
+        while True:
+            network = PodNetwork(name, str(free_subnet(netlink)))
+            documents.write_bytes(str(record), msgspec.json.encode(network))
+            netlink.add_bridge(name)
+            _bring_up(netlink, network)
+            if not _taken_meanwhile(netlink, network):
+                return network
+            netlink.delete_link(name)
+
+
+def _taken_meanwhile(netlink: Netlink, network: PodNetwork) -> bool:
+    """Whether another cluster chose the same subnet in the same moment; of the two the later bridge yields."""
+    subnet, index = ipaddress.IPv4Network(network.subnet), netlink.index(network.bridge)
+    return any(
+        other < index and subnet.overlaps(ipaddress.IPv4Network(f"{address}/{prefix}", strict=False))
+        for other, address, prefix in netlink.addresses()
+    )
 
 
 def _bring_up(netlink: Netlink, network: PodNetwork) -> None:

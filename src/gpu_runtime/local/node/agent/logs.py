@@ -95,6 +95,16 @@ def shown(entry: bytes, *, timestamps: bool) -> bytes:
     return time + b" " + line if timestamps else line
 
 
+def last_words(path: Path, *, lines: int = 80, limit: int = 2048) -> str:
+    """The end of a log, for a container that left no termination message but is asked for one."""
+    try:
+        entries = path.read_bytes().splitlines()[-lines:]
+    except OSError:
+        return ""
+    text = b"".join(shown(entry, timestamps=False) for entry in entries)
+    return text[-limit:].decode(errors="replace")
+
+
 def _attempt(files: PodFiles, container: str, *, previous: bool) -> int:
     attempts = sorted(run.attempt for run in files.runs() if run.name == container)
     wanted = attempts[-2:-1] if previous else attempts[-1:]

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from gpu_runtime.api.meta.object import Key, wire
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import Conflict, NotFound
-from gpu_runtime.kube.store import Store, version_number
+from gpu_runtime.kube.store import Delta, Store, version_number
 from gpu_runtime.local.node.agent import volumes as pod_volumes
 from gpu_runtime.local.node.agent.container_spec import sandbox_spec
 from gpu_runtime.local.node.agent.hooks import Hooks
 from gpu_runtime.local.node.agent.kinds import PODS, Container, Pod
+from gpu_runtime.local.node.agent.logs import last_words
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.starting import Say, Starter
@@ -55,6 +58,15 @@ class PodKeeper:
     host_ip: str
     memories: dict[str, PodMemory] = field(default_factory=dict)
     written: dict[str, Pod] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.store.subscribe(self._changed)
+
+    def _changed(self, delta: Delta[Pod]) -> None:
+        """Forgets a Pod that never got as far as a sandbox; the others are forgotten with theirs."""
+        if delta.new is None and delta.old and self.runtime.get(delta.old.metadata.uid) is None:
+            self.memories.pop(delta.old.metadata.uid, None)
+            self.written.pop(delta.old.metadata.uid, None)
 
     async def reconcile(self, key: Key) -> Result:
         pod = self._newest(key)
@@ -310,8 +322,23 @@ class PodKeeper:
         written = await self.client.patch(PODS, pod.metadata.key, patch, subresource="status")
         self.written[pod.metadata.uid] = written
 
+    def _with_last_words(self, pod: Pod, sandbox: PodSandbox | None) -> PodSandbox | None:
+        """For containers whose termination message falls back to their log."""
+        chatty = {each.name for each in pod.spec.containers if each.terminationMessagePolicy == "FallbackToLogsOnError"}
+        if sandbox is None or not chatty:
+            return sandbox
+        runs = []
+        for run in sandbox.runs:
+            state = run.state
+            if run.name in chatty and state and state["exitCode"] > 0 and not state["message"]:
+                words = last_words(self.runtime.files(pod.metadata.uid).log(run.name, run.attempt))
+                runs.append(msgspec.structs.replace(run, state={**state, "message": words}))
+            else:
+                runs.append(run)
+        return msgspec.structs.replace(sandbox, runs=runs)
+
     def _seen(self, pod: Pod, memory: PodMemory, ended: bool) -> Seen:
-        sandbox = self.runtime.get(pod.metadata.uid)
+        sandbox = self._with_last_words(pod, self.runtime.get(pod.metadata.uid))
         current = {run.name: run.attempt for run in sandbox.runs} if sandbox else {}
         for run in sandbox.runs if sandbox else ():
             current[run.name] = max(current[run.name], run.attempt)
