@@ -14,8 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ STEP = re.compile(r"^#: (.+)$", re.MULTILINE)
 SECONDS = 120
 # curl's status goes to standard error, where no jq eats it.
 CURL = "curl() { command curl -w '%{stderr}%{http_code}\\n' \"$@\"; }"
+STAND_IN = Path(__file__).with_name("stand_in_for_curl.py")
 PLAIN_JQ = "jq() { cat; }"
 
 
@@ -78,7 +77,7 @@ class Shell:
         return Output(done.stdout, int(statuses[-1]) if statuses else 0)
 
     def _prelude(self) -> list[str]:
-        lines = [CURL if shutil.which("curl") else f'curl() {{ {sys.executable} {__file__} "$@"; }}']
+        lines = [CURL if shutil.which("curl") else f'curl() {{ {sys.executable} {STAND_IN} "$@"; }}']
         if shutil.which("jq") is None:
             lines.append(PLAIN_JQ)
         if (program := kubectl()) is not None:
@@ -122,33 +121,3 @@ class Walkthrough:
     def finished(self) -> None:
         """Every step was run."""
         assert self._next == len(self._steps), f"{self._file.name}: not run: {list(self._steps)[self._next :]}"
-
-
-def stand_in_for_curl(arguments: list[str]) -> int:
-    """`curl` as far as the walkthroughs use it: -s -i -X METHOD -H HEADER -d BODY|@FILE URL."""
-    method, headers, body, url = "", {}, None, ""
-    given = iter(arguments)
-    for argument in given:
-        if argument == "-X":
-            method = next(given)
-        elif argument == "-H":
-            name, _, value = next(given).partition(":")
-            headers[name.strip()] = value.strip()
-        elif argument == "-d":
-            text = next(given)
-            body = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
-        elif not argument.startswith("-"):
-            url = argument
-    request = urllib.request.Request(url, body, headers, method=method or ("POST" if body else "GET"))
-    try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as response:
-            status, content = response.status, response.read()
-    except urllib.error.HTTPError as error:
-        status, content = error.code, error.read()
-    sys.stdout.buffer.write(content)
-    sys.stderr.write(f"{status}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(stand_in_for_curl(sys.argv[1:]))
