@@ -54,3 +54,15 @@ def write_in_place(path: Path, content: str) -> None:
         os.ftruncate(descriptor, len(data))
     finally:
         os.close(descriptor)
+
+
+def write_hosts(etc: Path, address: str, hostname: str, namespace: str, services: Iterable[ServiceName]) -> None:
+    """Brings the pod's hosts file up to date, also while containers have it open."""
+    write_in_place(etc / "hosts", hosts_file(address, hostname, namespace, services))
+
+
+def write_own_name(etc: Path, hostname: str, namespace: str) -> None:
+    """The files that stay as they are for the pod's whole life."""
+    machine = Path("/etc/resolv.conf")
+    write_in_place(etc / "resolv.conf", resolv_conf(machine.read_text() if machine.is_file() else "", namespace))
+    write_in_place(etc / "hostname", hostname + "\n")

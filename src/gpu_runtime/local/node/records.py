@@ -41,7 +41,7 @@ class PodFiles:
         self.path = path
         self.record_path = path / "record.json"
         self.lock_path = path / "lock"
-        self.hosts = path / "etc" / "hosts"
+        self.etc = path / "etc"
 
     def volume(self, name: str) -> Path:
         return self.path / "volumes" / name

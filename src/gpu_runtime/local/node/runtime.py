@@ -7,12 +7,9 @@ away what was left half made.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
-import stat
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
@@ -24,17 +21,16 @@ from gpu_runtime.local.node import network
 from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.cgroups import Cgroups, open_cgroups
 from gpu_runtime.local.node.gpus import Gpu
-from gpu_runtime.local.node.hosts import ServiceName, hosts_file, resolv_conf, write_in_place
+from gpu_runtime.local.node.hosts import ServiceName, write_hosts, write_own_name
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.pod import Pod
 from gpu_runtime.local.node.records import PodFiles, PodRecord
+from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.shim import documents, shapes
 from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.shim_documents import Limits, container_document, hostname, sandbox_document
 from gpu_runtime.local.node.specs import Change, ContainerSpec, PodSandbox, PodSpec
 from gpu_runtime.local.node.zygote_client import SandboxFailed, Zygote
-
-REMOVALS = 100  # one for each level at which a directory was closed to its owner
 
 
 class AlreadyRunning(Exception):
@@ -254,19 +250,15 @@ class PodRuntime:
 
     def _write_hosts(self, pod: Pod) -> None:
         spec = pod.record.spec
-        text = hosts_file(pod.record.address, hostname(spec), spec.namespace, self._services)
-        write_in_place(pod.files.hosts, text)
+        write_hosts(pod.files.etc, pod.record.address, hostname(spec), spec.namespace, self._services)
 
     def _prepare(self, pod: Pod) -> None:
         """The pod's directory as its shim expects it."""
         files, spec = pod.files, pod.record.spec
-        for folder in (files.hosts.parent, *(files.volume(name) for name in spec.memoryVolumes)):
+        for folder in (files.etc, *(files.volume(name) for name in spec.memoryVolumes)):
             folder.mkdir(parents=True, exist_ok=True)
         self._write_hosts(pod)
-        with contextlib.suppress(OSError):
-            machine = Path("/etc/resolv.conf").read_text()
-            write_in_place(files.hosts.with_name("resolv.conf"), resolv_conf(machine, spec.namespace))
-        write_in_place(files.hosts.with_name("hostname"), hostname(spec) + "\n")
+        write_own_name(files.etc, hostname(spec), spec.namespace)
         sandbox = sandbox_document(files, pod.record, self.capabilities, self.network, self.limits)
         documents.write(str(files.path / "sandbox.json"), sandbox)
 
@@ -331,19 +323,3 @@ class PodRuntime:
             else:
                 self._last_address = record.address
                 self._changes.put_nowait(Change(uid))
-
-
-def remove_tree(path: Path) -> None:
-    """Removes a directory in which a pod has written, whatever modes it left there."""
-
-    def open_up(_: object, name: str, __: object) -> None:
-        # Only an ordinary user comes here: overlay's work directories and a pod's own may be closed to their owner.
-        for closed in (Path(name).parent, Path(name)):
-            if not closed.is_symlink():
-                with contextlib.suppress(OSError):
-                    closed.chmod(stat.S_IRWXU)
-
-    for _ in range(REMOVALS):
-        shutil.rmtree(path, onerror=open_up)
-        if not path.exists():
-            return

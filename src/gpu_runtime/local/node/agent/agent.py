@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import aiohttp
@@ -22,15 +23,17 @@ from gpu_runtime.local.node.agent.eviction import LOOK_SECONDS, Evictor
 from gpu_runtime.local.node.agent.hooks import Hooks
 from gpu_runtime.local.node.agent.images import Images
 from gpu_runtime.local.node.agent.kinds import ENDPOINT_SLICES, PODS, SERVICES, Pod
-from gpu_runtime.local.node.agent.node import NodeKeeper, describe_machine
+from gpu_runtime.local.node.agent.node import Machine, NodeKeeper, describe_machine
 from gpu_runtime.local.node.agent.pods import PodKeeper
 from gpu_runtime.local.node.agent.probing import Probing
+from gpu_runtime.local.node.agent.reporting import Reporter
 from gpu_runtime.local.node.agent.services import ServiceKeeper
 from gpu_runtime.local.node.agent.starting import Starter
 from gpu_runtime.local.node.agent.volumes import Volumes
 from gpu_runtime.local.node.runtime import PodRuntime
 
 WORKERS = 16
+STOP_SECONDS = 30.0
 LOOPBACK = "127.0.0.1"
 
 
@@ -46,6 +49,26 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     look_seconds: float = LOOK_SECONDS
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What the parts of the agent share."""
+
+    client: Client
+    runtime: PodRuntime
+    options: NodeOptions
+    machine: Machine
+    manager: Manager
+    recorder: Recorder
+    session: aiohttp.ClientSession
+    tasks: asyncio.TaskGroup
+
+    def say(self, pod: Pod, kind: str, reason: str, message: str) -> None:
+        self.recorder.event(PODS, pod, reason, message, type=cast(Literal["Normal", "Warning"], kind))
+
+    def warn(self, pod: Pod, reason: str, message: str) -> None:
+        self.say(pod, "Warning", reason, message)
+
+
 @asynccontextmanager
 async def node_agent(client: Client, runtime: PodRuntime, options: NodeOptions) -> AsyncIterator[NodeKeeper]:
     """Runs the agent inside the block. Leaving it leaves the pods running; `runtime.shutdown()` ends them."""
@@ -53,71 +76,64 @@ async def node_agent(client: Client, runtime: PodRuntime, options: NodeOptions) 
     machine = describe_machine(options.name, address, runtime.data_dir, runtime.gpus, simulated=options.simulated)
     recorder = Recorder(client, "kubelet", options.name)
     manager = Manager(client, recorder=recorder)
-    pods = manager.cache(Query(PODS, fields=f"spec.nodeName={options.name}"))
     services = ServiceKeeper(runtime, manager.cache(Query(SERVICES)), manager.cache(Query(ENDPOINT_SLICES)))
     node = NodeKeeper(client, machine, SYSTEM_CLOCK, schedulable=options.schedulable)
     stop = asyncio.Event()
-
-    def say(pod: Pod, kind: str, reason: str, message: str) -> None:
-        recorder.event(PODS, pod, reason, message, type=cast(Literal["Normal", "Warning"], kind))
-
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks, services:
-        controllers: list[Controller] = []
-
-        def wake(key: Key) -> None:
-            controllers[0].queue.add(key)
-
-        volumes = Volumes(client, runtime.data_dir)
-        starter = Starter(
-            client=client,
-            runtime=runtime,
-            volumes=volumes,
-            images=Images(options.missing_images, _backoff(options)),
-            backoff=_backoff(options),
-            services=manager.cache(Query(SERVICES)),
-            host_ip=address,
-            allocatable=machine.capacity,
-            now=time.time,
-            say=say,
-        )
-        probing = Probing(
-            runtime,
-            session,
-            tasks,
-            wake=lambda pod: wake(pod.metadata.key),
-            warn=lambda pod, reason, message: say(pod, "Warning", reason, message),
-        )
-        keeper = PodKeeper(
-            client=client,
-            runtime=runtime,
-            store=pods,
-            volumes=volumes,
-            starter=starter,
-            probing=probing,
-            hooks=Hooks(runtime, session, tasks, say),
-            say=say,
-            host_ip=address,
-        )
-        controllers.append(manager.controller("pods", keeper.reconcile, [primary(pods)], workers=WORKERS))
-        await node.register()
+        keeper, controller = _pod_keeper(_Parts(client, runtime, options, machine, manager, recorder, session, tasks))
         evictor = Evictor(runtime.data_dir, keeper.running, keeper.evict, options.look_seconds)
-        running = [
-            tasks.create_task(manager.run(stop)),
-            tasks.create_task(evictor.run()),
-            tasks.create_task(node.run()),
-            tasks.create_task(services.run()),
-            tasks.create_task(_follow(runtime, manager, controllers[0])),
+        await node.register()
+        working = tasks.create_task(manager.run(stop))
+        background = [
+            tasks.create_task(each)
+            for each in (node.run(), services.run(), evictor.run(), _follow(runtime, manager, controller))
         ]
         try:
             await manager.leading.wait()
             yield node
         finally:
             stop.set()
-            await asyncio.wait(running[:1], timeout=30)
-            for task in running:
+            await asyncio.wait([working], timeout=STOP_SECONDS)
+            for task in (working, *background):
                 task.cancel()
             for memory in keeper.memories.values():
                 memory.stop_probing()
+
+
+def _pod_keeper(parts: _Parts) -> tuple[PodKeeper, Controller]:
+    """The reconciler of Pods and the controller that runs it."""
+    client, runtime, manager = parts.client, parts.runtime, parts.manager
+    pods = manager.cache(Query(PODS, fields=f"spec.nodeName={parts.options.name}"))
+    volumes = Volumes(client, runtime.data_dir)
+    starter = Starter(
+        client=client,
+        runtime=runtime,
+        volumes=volumes,
+        images=Images(parts.options.missing_images, _backoff(parts.options)),
+        backoff=_backoff(parts.options),
+        services=manager.cache(Query(SERVICES)),
+        host_ip=parts.machine.address,
+        allocatable=parts.machine.capacity,
+        now=time.time,
+        say=parts.say,
+    )
+    probing = Probing(
+        runtime, parts.session, parts.tasks, wake=lambda pod: controller.queue.add(pod.metadata.key), warn=parts.warn
+    )
+    keeper = PodKeeper(
+        client=client,
+        runtime=runtime,
+        store=pods,
+        volumes=volumes,
+        starter=starter,
+        probing=probing,
+        hooks=Hooks(runtime, parts.session, parts.tasks, parts.say),
+        reporter=Reporter(client, runtime, parts.machine.address),
+        say=parts.say,
+        host_ip=parts.machine.address,
+    )
+    controller = manager.controller("pods", keeper.reconcile, [primary(pods)], workers=WORKERS)
+    return keeper, controller
 
 
 def _backoff(options: NodeOptions) -> Backoff:
@@ -130,6 +146,6 @@ async def _follow(runtime: PodRuntime, manager: Manager, controller: Controller)
     for sandbox in runtime.pods():
         controller.queue.add(Key(sandbox.spec.namespace, sandbox.spec.name))
     async for change in runtime.changes():
-        sandbox_ = runtime.get(change.uid)
-        if sandbox_:
-            controller.queue.add(Key(sandbox_.spec.namespace, sandbox_.spec.name))
+        changed = runtime.get(change.uid)
+        if changed:
+            controller.queue.add(Key(changed.spec.namespace, changed.spec.name))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
-from gpu_runtime.api.meta.object import Key, wire
+from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import Conflict, NotFound
@@ -18,21 +15,23 @@ from gpu_runtime.local.node.agent import volumes as pod_volumes
 from gpu_runtime.local.node.agent.container_spec import sandbox_spec
 from gpu_runtime.local.node.agent.hooks import Hooks
 from gpu_runtime.local.node.agent.kinds import PODS, Container, Pod
-from gpu_runtime.local.node.agent.logs import last_words
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.probing import Probing
+from gpu_runtime.local.node.agent.reporting import Reporter
 from gpu_runtime.local.node.agent.starting import Say, Starter
-from gpu_runtime.local.node.agent.status import TERMINAL, Failure, Seen, pod_status, should_restart
+from gpu_runtime.local.node.agent.status import TERMINAL, Failure, should_restart
 from gpu_runtime.local.node.agent.volumes import NotReady, Volumes
 from gpu_runtime.local.node.gpus import NotEnoughGpus
 from gpu_runtime.local.node.network import NoAddress
-from gpu_runtime.local.node.runtime import PodRuntime
+from gpu_runtime.local.node.runtime import PodRuntime, UnknownPod
+from gpu_runtime.local.node.shim_client import ShimGone, ShimRefused
 from gpu_runtime.local.node.specs import ContainerRun, PodSandbox
 from gpu_runtime.local.node.zygote_client import SandboxFailed
 
 MINIMUM_GRACE_SECONDS = 2.0
 MOUNT_RETRY_SECONDS = 1.0
 REFRESH_SECONDS = 60.0
+LOST_RETRY_SECONDS = 0.05
 
 
 class Wait(Exception):
@@ -54,10 +53,10 @@ class PodKeeper:
     starter: Starter
     probing: Probing
     hooks: Hooks
+    reporter: Reporter
     say: Say
     host_ip: str
     memories: dict[str, PodMemory] = field(default_factory=dict)
-    written: dict[str, Pod] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store.subscribe(self._changed)
@@ -66,7 +65,7 @@ class PodKeeper:
         """Forgets a Pod that never got as far as a sandbox; the others are forgotten with theirs."""
         if delta.new is None and delta.old and self.runtime.get(delta.old.metadata.uid) is None:
             self.memories.pop(delta.old.metadata.uid, None)
-            self.written.pop(delta.old.metadata.uid, None)
+            self.reporter.written.pop(delta.old.metadata.uid, None)
 
     async def reconcile(self, key: Key) -> Result:
         pod = self._newest(key)
@@ -86,9 +85,18 @@ class PodKeeper:
                 again = await self._advance(pod, memory)
             except Wait as wait:
                 again = wait.seconds
+            except (ShimGone, UnknownPod):
+                again = LOST_RETRY_SECONDS  # the sandbox ended under our hands: the next look makes another
+            except ShimRefused as error:
+                self.say(pod, "Warning", "Failed", f"Error: {error}")
+                again = MOUNT_RETRY_SECONDS
         if memory.failure is not None and await self._stopping(pod, memory, pod.spec.terminationGracePeriodSeconds):
             return Result()
-        await self._report(pod, memory)
+        if self.reporter.is_over(pod, memory):
+            await self._stop_sandbox(pod)  # before it is said: whoever reads it may use what the pod held
+            await self.reporter.report(pod, memory, ended=True)
+        else:
+            await self.reporter.report(pod, memory)
         return Result(_soonest(again, _until_overdue(pod), REFRESH_SECONDS if pod_volumes.refreshed(pod) else None))
 
     def _newest(self, key: Key) -> Pod | None:
@@ -96,7 +104,7 @@ class PodKeeper:
         pod = self.store.get(key)
         if pod is None:
             return None
-        ours = self.written.get(pod.metadata.uid)
+        ours = self.reporter.written.get(pod.metadata.uid)
         if ours and version_number(ours.metadata.resourceVersion) > version_number(pod.metadata.resourceVersion):
             return ours
         return pod
@@ -111,7 +119,7 @@ class PodKeeper:
     async def _forget(self, uid: str) -> None:
         if memory := self.memories.pop(uid, None):
             memory.stop_probing()
-        self.written.pop(uid, None)
+        self.reporter.written.pop(uid, None)
         self.starter.images.forget(uid)
         self.starter.backoff.forget(f"{uid}/")
         await self.runtime.remove_pod(uid)
@@ -272,10 +280,10 @@ class PodKeeper:
         memory = self.memories.setdefault(uid, PodMemory())
         grace = pod.metadata.deletionGracePeriodSeconds
         if await self._stopping(pod, memory, pod.spec.terminationGracePeriodSeconds if grace is None else grace):
-            await self._report(pod, memory, deleting=True)
+            await self.reporter.report(pod, memory)
             return Result()
         try:
-            await self._report(pod, memory, ended=True)
+            await self.reporter.report(pod, memory, ended=True)
             await self.client.delete(PODS, pod.metadata.key, uid=uid, grace_seconds=0)
         except (NotFound, Conflict):
             # Gone, or another Pod of the same name by now; either way the cache will tell.
@@ -302,55 +310,6 @@ class PodKeeper:
             memory.stop_probing()
         if self.runtime.get(pod.metadata.uid):
             await self.runtime.stop_pod(pod.metadata.uid)
-
-    # -- reporting
-
-    async def _report(self, pod: Pod, memory: PodMemory, *, ended: bool = False, deleting: bool = False) -> None:
-        """Writes the status when it differs; a pod that is over has left nothing running before that is said."""
-        now = datetime.now(UTC)
-        status = pod_status(pod, self._seen(pod, memory, ended), host_ip=self.host_ip, now=now)
-        if status.phase in TERMINAL and not ended and not deleting:
-            await self._stop_sandbox(pod)
-            status = pod_status(pod, self._seen(pod, memory, ended=True), host_ip=self.host_ip, now=now)
-        if status == pod.status:
-            return
-        meta = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resourceVersion}
-        document = wire(status)
-        for name in ("reason", "message", "initContainerStatuses"):
-            document.setdefault(name, None)
-        patch = {"metadata": meta, "status": document}
-        written = await self.client.patch(PODS, pod.metadata.key, patch, subresource="status")
-        self.written[pod.metadata.uid] = written
-
-    def _with_last_words(self, pod: Pod, sandbox: PodSandbox | None) -> PodSandbox | None:
-        """For containers whose termination message falls back to their log."""
-        chatty = {each.name for each in pod.spec.containers if each.terminationMessagePolicy == "FallbackToLogsOnError"}
-        if sandbox is None or not chatty:
-            return sandbox
-        runs = []
-        for run in sandbox.runs:
-            state = run.state
-            if run.name in chatty and state and state["exitCode"] > 0 and not state["message"]:
-                words = last_words(self.runtime.files(pod.metadata.uid).log(run.name, run.attempt))
-                runs.append(msgspec.structs.replace(run, state={**state, "message": words}))
-            else:
-                runs.append(run)
-        return msgspec.structs.replace(sandbox, runs=runs)
-
-    def _seen(self, pod: Pod, memory: PodMemory, ended: bool) -> Seen:
-        sandbox = self._with_last_words(pod, self.runtime.get(pod.metadata.uid))
-        current = {run.name: run.attempt for run in sandbox.runs} if sandbox else {}
-        for run in sandbox.runs if sandbox else ():
-            current[run.name] = max(current[run.name], run.attempt)
-        verdicts = {name: memory.verdicts.get((name, attempt)) for name, attempt in current.items()}
-        return Seen(
-            sandbox=sandbox,
-            waiting=memory.waiting,
-            started=frozenset(name for name, each in verdicts.items() if each and each.started),
-            ready=frozenset(name for name, each in verdicts.items() if each and each.ready),
-            failure=memory.failure,
-            ended=ended,
-        )
 
 
 def _fresh(sandbox: PodSandbox, name: str) -> ContainerRun | None:
