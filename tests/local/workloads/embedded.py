@@ -16,15 +16,16 @@ STOP_SECONDS = 60
 
 @contextmanager
 def local_cluster(data: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A running cluster with its kubeconfig in `data`; it must end well when it is asked to."""
+    """A running cluster with its kubeconfig in `data`; unless the test killed it, it must end well when asked to."""
     command = [sys.executable, "-m", "gpu_runtime.cli", "local-cluster", "--data-dir", str(data), *options]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
     try:
         eventually_sync(lambda: is_ready(process, log), what="the cluster is ready")
         yield process
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(STOP_SECONDS) == 0, log.read_text()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(STOP_SECONDS) == 0, log.read_text()
     finally:
         if process.poll() is None:
             process.kill()

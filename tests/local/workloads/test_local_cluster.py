@@ -1,0 +1,129 @@
+"""The embedded cluster as one command: started, refused, killed in parts, stopped, started again."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from equipment.servers import ApiServer, use_running
+from equipment.waiting import eventually_sync
+from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
+from local.node.machine import remains
+from local.workloads.embedded import local_cluster
+from local.workloads.scenarios import restarts
+from local.workloads.world import Document, World
+
+NOTHING: dict[str, list[str]] = {"processes": [], "mounts": [], "links": [], "cgroups": []}
+PAGE = (
+    "import http.server,os;os.makedirs('/page',exist_ok=True);os.chdir('/page');open('index.html','w').write('{word}')"
+)
+SERVE = f'exec python -c "{PAGE};http.server.test(http.server.SimpleHTTPRequestHandler,port=8080)"'
+READY = {"httpGet": {"port": 8080}, "periodSeconds": 1}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Outside /tmp, which pods have of their own; gone only when nothing of the cluster is left on the machine."""
+    path = Path(tempfile.mkdtemp(prefix="gpu-runtime-test-", dir="/var/tmp"))
+    yield path
+    assert remains(path / "data") == NOTHING
+    shutil.rmtree(path)
+
+
+def world_of(folder: Path) -> World:
+    with use_running(folder / "data" / "kubeconfig", folder) as server:
+        eventually_sync(lambda: has_account(server), what="the default ServiceAccount")
+        return World(server, "default", PROVISIONER)
+
+
+def has_account(server: ApiServer) -> bool:
+    return server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default").status == 200
+
+
+def children(process: subprocess.Popen[bytes]) -> dict[str, int]:
+    """The cluster's own children by the last word of their module's name."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0") for pid in listed}
+    modules = {pid: words[words.index("-m") + 1] for pid, words in commands.items() if "-m" in words}
+    return {module.rpartition(".")[2]: pid for pid, module in modules.items()}
+
+
+def test_two_pods_on_one_port_answer_by_address_and_by_service_name(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "log"):
+        world = world_of(folder)
+        for word in ("one", "two"):
+            world.pod(word, SERVE.format(word=word), readinessProbe=READY)
+            world.create("Service", word, {"selector": {"app": word}, "ports": [{"port": 8080}]})
+        for word in ("one", "two"):
+            world.until_ready(word)
+        ask = "import urllib.request as u;print(*(u.urlopen(f'http://{name}:8080').read().decode() for name in %s))"
+        addresses = [(world.get("Pod", word) or {})["status"]["podIP"] for word in ("one", "two")]
+        world.pod("asks", f'python -c "{ask % [*addresses, "one", "two"]}"', restartPolicy="OnFailure")
+        world.until_phase("Pod", "asks", "Succeeded")
+        assert world.log("asks").split()[-4:] == ["one", "two", "one", "two"]
+
+
+def test_a_second_cluster_on_the_data_directory_is_refused(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "log"):
+        command = [sys.executable, "-m", "gpu_runtime.cli", "local-cluster", "--data-dir", str(folder / "data")]
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert second.returncode == 3
+        assert "in use by another local-cluster" in second.stderr
+
+
+def test_killed_controllers_and_a_killed_agent_come_back_and_no_pod_is_restarted(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "log") as process:
+        world = world_of(folder)
+        world.deployment("web", replicas=2)
+        world.until_complete("web")
+        before = {pod["metadata"]["uid"] for pod in world.list("Pod")}
+        for pid in children(process).values():
+            subprocess.run(["kill", "-KILL", str(pid)], check=True)
+        eventually_sync(lambda: len(children(process)) == 2, what="both children are back")
+        world.kubectl("scale", "deployment/web", "--replicas=3")
+        world.until_complete("web")
+        pods = {pod["metadata"]["uid"]: pod for pod in world.list("Pod")}
+        assert before < pods.keys()
+        assert [restarts(pod) for pod in pods.values()] == [0, 0, 0]
+
+
+def test_pods_outlive_a_killed_cluster_and_are_adopted_by_the_next(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "first.log") as process:
+        world = world_of(folder)
+        world.deployment("web")
+        world.until_complete("web")
+        started = world.list("Pod")[0]["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with local_cluster(folder / "data", folder / "second.log"):
+        world = world_of(folder)
+        world.kubectl("scale", "deployment/web", "--replicas=2")
+        world.until_complete("web")
+        states = [one["state"]["running"]["startedAt"] for pod in world.list("Pod") for one in containers(pod)]
+        assert started in states
+
+
+def test_a_stopped_cluster_runs_its_pods_again_when_it_starts(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "first.log"):
+        world = world_of(folder)
+        world.deployment("web")
+        world.until_complete("web")
+    assert remains(folder / "data") == NOTHING
+    with local_cluster(folder / "data", folder / "second.log"):
+        world = world_of(folder)
+        world.until(
+            "the pod runs again",
+            lambda: [one["ready"] for pod in world.list("Pod") for one in containers(pod)] == [True],
+        )
+        world.until_complete("web")
+
+
+def containers(pod: Document) -> list[Document]:
+    return list(pod["status"].get("containerStatuses", []))
