@@ -7,6 +7,7 @@ import pytest
 
 from equipment.waiting import eventually
 from gpu_runtime.local.supervisor.events import Died, Ended, Ready, StartFailed
+from gpu_runtime.local.supervisor.folder import Folder
 from unit.supervisor.stage import Stage
 
 
@@ -72,6 +73,17 @@ async def test_a_program_that_never_becomes_ready_says_what_it_lacks(stage: Stag
     with pytest.raises(StartFailed, match=r"api: not ready after 0\.5 s: disk: is full"):
         await supervisor.run(asyncio.Event())
     assert stage.folder.records() == []
+
+
+async def test_the_answer_of_somebody_else_on_the_port_counts_for_nothing(stage: Stage) -> None:
+    stranger = stage.program("stranger")
+    async with stage.running(stranger):
+        port = int(stranger.health.rsplit(":", 1)[1].split("/")[0])
+        twin = Stage(Folder(stage.folder.root / "twin"))
+        twin.folder.make()
+        with pytest.raises(StartFailed, match="api: exit code 1") as failed:
+            await twin.supervisor(twin.program("api", port=port)).run(asyncio.Event())
+    assert "Address already in use" in failed.value.said[-1]
 
 
 async def test_a_program_that_does_not_end_in_time_is_killed_and_said_so(stage: Stage) -> None:

@@ -51,8 +51,15 @@ def test_a_port_that_somebody_else_has_taken_is_replaced_by_a_free_one(taken: in
     last = msgspec.structs.replace(last_time(), proxyHealth=taken)
     ports = choose(last.api, last, NOTHING)
     assert ports.proxyHealth != taken
-    assert ports.proxyHealth in {8083, *ANY}
+    assert ports.proxyHealth in ANY
     assert ports.proxy == last.proxy
+
+
+def test_the_proxy_is_beside_the_api_where_that_is_free() -> None:
+    last = last_time()
+    ports = choose(last.api, None, NOTHING)
+    assert ports.proxy == last.api + 10
+    assert choose(last.api, last, NOTHING).proxy == last.proxy
 
 
 def test_a_port_that_a_process_of_ours_still_holds_is_kept(taken: int) -> None:

@@ -1,40 +1,36 @@
-"""Which ports to use: those of the last time, else the usual ones, else any that is free."""
+"""Which ports to use: those of the last time, else any that are free."""
 
 from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
 from gpu_runtime.config import ConfigError
 
 # Below those that the kernel gives to outgoing connections: one found free here stays free until it is used.
 ANY = range(20_000, 32_768)
-USUAL = {"kubernetes": 6443, "controllerManagerHealth": 8081, "runtimeApiHealth": 8082, "proxyHealth": 8083}
-PROXY_FROM_API = 10  # 8090 beside 8080
+BESIDE_API = {"proxy": 10}  # people see it in links: 8090 beside 8080
 
 
 def choose(api: int, last: Ports | None, kept: frozenset[int]) -> Ports:
     """The ports of an installation; those in `kept` are held by processes of it that still run."""
     if not _usable(api, kept):
         raise ConfigError(f"port {api} of {LOOPBACK} is taken: give the API another with --port")
-    usual = {"proxy": api + PROXY_FROM_API, **USUAL}
     chosen = {"api": api}
     for name in Ports.__struct_fields__[1:]:
-        before = getattr(last, name) if last is not None else None
+        wanted = [getattr(last, name)] if last is not None else []
+        if name in BESIDE_API:
+            wanted.append(api + BESIDE_API[name])
         taken = frozenset(chosen.values())
-        for port in _candidates(before, usual[name]):
-            if port not in taken and _usable(port, kept):
-                chosen[name] = port
-                break
+        chosen[name] = next(port for port in _candidates(wanted) if port not in taken and _usable(port, kept))
     return Ports(**chosen)
 
 
-def _candidates(before: int | None, usual: int) -> Iterator[int]:
-    if before is not None:
-        yield before
-    yield usual
+def _candidates(wanted: Iterable[int]) -> Iterator[int]:
+    yield from wanted
+    # Two that start at the same moment do not look for the same ones.
     yield from random.sample(ANY, len(ANY))
 
 

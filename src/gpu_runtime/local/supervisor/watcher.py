@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpu_runtime.kube.backoff import Exponential
 from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
 from gpu_runtime.local.supervisor.folder import Folder, Record
+from gpu_runtime.local.supervisor.listening import listens
 from gpu_runtime.local.supervisor.probe import problem
 from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.program import Program
@@ -54,6 +56,7 @@ class Watcher:
         self._patience = patience
         self._process: Process | None = None
         self._stopping = asyncio.Event()
+        self._port = urlsplit(program.health).port or 0
         self._restarts = 0
         self._failures = 0
         self._log_began = 0
@@ -162,9 +165,10 @@ class Watcher:
         process = self._running()
         while not process.ended.is_set():
             missing = await problem(self.program.health)
-            # Whoever answers on the port of a process that has ended is somebody else.
-            if missing is None and not process.ended.is_set():
-                return None
+            if missing is None:
+                if listens(process.identity.pid, self._port):
+                    return None
+                missing = f"somebody else answers on port {self._port}"
             if deadline is not None and time.monotonic() > deadline:
                 return missing
             try:
