@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
@@ -10,11 +11,13 @@ from http import HTTPStatus
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
+from prometheus_client import CollectorRegistry
 
 from gpu_runtime.http.errors import response_to
 from gpu_runtime.http.guard import Guard
+from gpu_runtime.http.load import LOAD, Load
+from gpu_runtime.http.metrics import Metrics
 from gpu_runtime.http.route import OPERATION_ID, OWNER, SERVICES, AnyRoute
-from gpu_runtime.service.errors import TooManyRequests
 from gpu_runtime.service.services import Services
 
 BASE = "/api/v1"
@@ -35,13 +38,16 @@ def application(
     routes: Iterable[AnyRoute],
     services: Services,
     guard: Guard,
+    registry: CollectorRegistry,
     *,
     body_limit: int = BODY_LIMIT,
     most_in_flight: int = MOST_IN_FLIGHT,
 ) -> web.Application:
     """The REST API."""
-    app = web.Application(middlewares=[_envelope(guard, most_in_flight)], client_max_size=body_limit)
+    load = Load(most_in_flight)
+    app = web.Application(middlewares=[_envelope(guard, load, Metrics(registry, load))], client_max_size=body_limit)
     app[SERVICES] = services
+    app[LOAD] = load
     for route in routes:
         app.router.add_route(route.method, BASE + route.path, _handler(route))
     app.on_response_prepare.append(_common_headers)
@@ -56,27 +62,21 @@ def _handler(route: AnyRoute) -> _Handle:
     return handle
 
 
-def _envelope(guard: Guard, most_in_flight: int) -> Middleware:
-    in_flight = 0
-
+def _envelope(guard: Guard, load: Load, metrics: Metrics) -> Middleware:
     @web.middleware
     async def envelope(request: web.Request, handler: _Handle) -> web.StreamResponse:
-        nonlocal in_flight
         given = request.headers.get(REQUEST_ID_HEADER, "")
         request[REQUEST_ID] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
-        in_flight += 1
+        began = time.perf_counter()
         code = ""
         try:
-            with structlog.contextvars.bound_contextvars(request_id=request[REQUEST_ID]):
-                if in_flight > most_in_flight:
-                    raise TooManyRequests(f"more than {most_in_flight} requests at once: wait a moment")
+            with structlog.contextvars.bound_contextvars(request_id=request[REQUEST_ID]), load.carry(request):
                 guard.admit(request, open_to_all=getattr(handler, OPEN_TO_ALL, False))
                 response = await handler(request)
         except Exception as error:
             code = getattr(error, "code", type(error).__name__)
             response = response_to(error)
-        finally:
-            in_flight -= 1
+        metrics.ended(request, response, time.perf_counter() - began)
         if request.method in MUTATING:
             _record(request, response, str(code))
         return response

@@ -59,6 +59,7 @@ class RuntimeApi:
             ROUTES,
             self.services,
             self._guard,
+            self.manager.metrics.registry,
             body_limit=limits.bodyBytes,
             most_in_flight=limits.requestsInFlight,
         )

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from gpu_runtime.http.load import LOAD
 from gpu_runtime.http.route import Answer
 from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.service.errors import ServiceError, TooManyRequests
@@ -53,12 +54,19 @@ class Streams:
 STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 
 
+@asynccontextmanager
+async def _slot(request: web.Request) -> AsyncIterator[None]:
+    async with request.app[STREAMS].slot():
+        request.app[LOAD].leave(request)
+        yield
+
+
 async def send_changes(
     request: web.Request, changes: AsyncGenerator[Change, None], phase: str = ""
 ) -> web.StreamResponse:
     """Sends every change as an event; `id` is what a client sends as Last-Event-ID to go on from there."""
     response = web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
-    async with request.app[STREAMS].slot(), aclosing(changes):
+    async with _slot(request), aclosing(changes):
         first = await _first(changes)  # an error before the first change is a proper answer
         await response.prepare(request)
         if first is not None:
@@ -78,7 +86,7 @@ async def send_changes(
 async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -> web.StreamResponse:
     """Sends text as it comes."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8", "X-Accel-Buffering": "no"})
-    async with request.app[STREAMS].slot(), aclosing(pieces):
+    async with _slot(request), aclosing(pieces):
         first = await anext(pieces, b"")
         await response.prepare(request)
         try:

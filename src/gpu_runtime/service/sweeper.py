@@ -7,6 +7,7 @@ and writes with preconditions, and is right even if the executor still lives.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from random import Random
 
@@ -181,10 +182,10 @@ class Sweeper:
             return unit is not None and unit.metadata.uid == made.uid
         return any(unit.metadata.labels.get(labels.OPERATION) == record.metadata.name for unit in self._units)
 
-    async def _outlive(self, work: object, what: str) -> None:
+    async def _outlive(self, work: Awaitable[None], what: str) -> None:
         """One object in trouble must not keep the sweeper from the others."""
         try:
-            await work  # type: ignore[misc]
+            await work
         except (KubeError, ServiceError) as error:
             self._log.warning("not swept; the next look tries again", what=what, problem=str(error))
         except Exception:

@@ -76,7 +76,7 @@ class Scene:
         self.trace: list[str] = []
         self._choose = choose
         self._handover = handover
-        self._clock = FakeClock()
+        self.clock = FakeClock()
         for name in (PLATFORM.instance_namespace, PLATFORM.stock_namespace, PLATFORM.system_namespace):
             self.memory.put(NAMESPACES, Namespace(metadata=ObjectMeta(name=name)))
         self.stock = [self.memory.put(GPU_UNITS, _stock(number)) for number in range(STOCKS)]
@@ -170,6 +170,10 @@ class Scene:
 
     async def sweep(self) -> None:
         """One pass over what a cache knows at its beginning, as old as it may be when its turn comes."""
+        await self.sweeper().sweep()
+
+    def sweeper(self) -> Sweeper:
+        """A sweeper whose caches know what is there now."""
         operations = self._operations()
         records, cache = Store[Operation](), self._store(self.memory.of_kind(GPU_UNITS))
         records.replace(
@@ -180,7 +184,7 @@ class Scene:
         readers = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
         namespaces = Namespaces(self.memory, Store[Namespace]())
         seeding = Seeding(self.memory, operations, shelf, PLATFORM.stock_namespace)
-        sweeper = Sweeper(
+        return Sweeper(
             self.memory,
             operations,
             PLATFORM,
@@ -190,14 +194,13 @@ class Scene:
             unfinished=records,
             units=cache,
             pool_cache=pools,
-            clock=self._clock,
+            clock=self.clock,
         )
-        await sweeper.sweep()
 
     async def reconcile(self) -> None:
         """One pass of the unit's controller: admits, removes or waits; builds once the stock is gone."""
-        self._clock.advance(60)
-        controller = UnitHandOver(self.memory, None, self._clock)  # type: ignore[arg-type]
+        self.clock.advance(60)
+        controller = UnitHandOver(self.memory, None, self.clock)  # type: ignore[arg-type]
         for unit in self.memory.of_kind(GPU_UNITS):
             if unit.metadata.namespace == PLATFORM.stock_namespace:
                 continue
@@ -213,7 +216,7 @@ class Scene:
                     self.active[unit.metadata.uid] = source.uid
 
     def _operations(self) -> Operations:
-        return Operations(self.memory, PLATFORM.system_namespace, self._clock)
+        return Operations(self.memory, PLATFORM.system_namespace, self.clock)
 
     def _shelf(self, cache: Store[GPUUnit]) -> Shelf:
         return Shelf(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(self._choose))

@@ -1,0 +1,40 @@
+"""How many requests are being answered: a bound, so that too many clients wait instead of all failing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from gpu_runtime.service.errors import TooManyRequests
+
+_HELD: web.RequestKey[bool] = web.RequestKey("held", bool)
+
+
+class Load:
+    """The requests in flight. A stream leaves it when it begins: it has a bound of its own."""
+
+    def __init__(self, most: int) -> None:
+        self.now = 0
+        self._most = most
+
+    @contextmanager
+    def carry(self, request: web.Request) -> Iterator[None]:
+        """Counts the request inside the block; TooManyRequests above the bound."""
+        if self.now >= self._most:
+            raise TooManyRequests(f"more than {self._most} requests at once: wait a moment")
+        self.now += 1
+        request[_HELD] = True
+        try:
+            yield
+        finally:
+            self.leave(request)
+
+    def leave(self, request: web.Request) -> None:
+        if request.get(_HELD):
+            request[_HELD] = False
+            self.now -= 1
+
+
+LOAD: web.AppKey[Load] = web.AppKey("load", Load)
