@@ -56,6 +56,16 @@ def run_process(name: str, path: Path | None, kubeconfig: Path | None) -> int:
     module = import_module(f"gpu_runtime.cmd.{name.replace('-', '_')}")
     try:
         code: int = module.run(settings, kubeconfig)
-    except (ConfigError, ClusterConfigError) as error:
-        raise Misconfigured(str(error)) from error
+    except (ConfigError, ClusterConfigError, ExceptionGroup) as error:
+        cause = _alone(error)
+        if not isinstance(cause, ConfigError | ClusterConfigError):
+            raise  # a defect, with its whole trace
+        raise Misconfigured(str(cause)) from error
     return code
+
+
+def _alone(error: Exception) -> Exception:
+    """The one error in groups of one: a task group wraps what its body raises."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

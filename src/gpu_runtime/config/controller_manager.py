@@ -17,6 +17,15 @@ def _cidr(text: str) -> object:
     return ipaddress.ip_network(text)
 
 
+def _address(text: str) -> str:
+    try:
+        return text.format(scheme="http", name="u", namespace="n", port=80)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(
+            f"may hold {{scheme}}, {{name}}, {{namespace}} and {{port}}, and no other {{...}}: {error}"
+        ) from error
+
+
 Cidr = Annotated[str, Meta(extra={"check": _cidr})]
 
 
@@ -53,7 +62,11 @@ class UnitSettings(Struct, frozen=True, kw_only=True):
     terminationGracePeriodSeconds: Annotated[int, Meta(ge=1, le=3600)] = 10
     priorityClassName: str = ACTIVE_PRIORITY_CLASS
     accessURL: Annotated[
-        str, Meta(description="status.accessURL; {scheme}, {name}, {namespace} and {port} are filled in.")
+        str,
+        Meta(
+            description="status.accessURL; {scheme}, {name}, {namespace} and {port} are filled in.",
+            extra={"check": _address},
+        ),
     ] = "{scheme}://{name}.{namespace}.svc.cluster.local:{port}"
 
 

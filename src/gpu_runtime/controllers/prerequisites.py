@@ -28,7 +28,7 @@ async def missing(client: Client, settings: ControllerManagerSettings) -> list[s
     try:
         kinds = await _missing_kinds(client)
         return kinds + [what for what, path in _wanted(settings) if not await _exists(client, path)]
-    except KubeError as error:
+    except (KubeError, msgspec.MsgspecError) as error:
         structlog.get_logger("prerequisites").warning("could not look", problem=str(error))
         return []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_runtime.cli.main import COMMANDS, main
+
+KUBECONFIG = """
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+"""
 
 
 def test_every_command_is_listed_and_helps() -> None:
@@ -43,6 +51,21 @@ def test_settings_in_force_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done.exit_code == 0
     assert "workers: 5" in done.output
     assert "port: 9" in done.output
+
+
+def test_a_port_that_is_taken_is_one_line_and_exits_with_2(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        path = tmp_path / "c.yaml"
+        path.write_text(f"health: {{port: {port}}}\nlog: {{level: error}}\n")
+        command = [sys.executable, "-m", "gpu_runtime.cli", "controller-manager"]
+        options = ["--config", str(path), "--kubeconfig", str(kubeconfig)]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_file_is_one_line_a_fault_and_exits_with_2(tmp_path: Path) -> None:

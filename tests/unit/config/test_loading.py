@@ -58,6 +58,11 @@ WRONG = {
         {},
         ["network.blockedEgressCIDRs[0]: '10.0.0.0/33'"],
     ),
+    "an address with a hole that nothing fills": (
+        "units: {accessURL: 'http://{host}/'}",
+        {},
+        ["units.accessURL: may hold {scheme}, {name}, {namespace} and {port}"],
+    ),
     "no mapping at all": ("- a", {}, ["must hold keys and values"]),
     "no YAML at all": ("a: [", {}, ["is no YAML"]),
     "an unknown variable": ("", {"WORKER": "2"}, [f"{PREFIX}WORKER: no setting has this variable"]),
