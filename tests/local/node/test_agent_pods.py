@@ -326,6 +326,8 @@ async def test_a_service_is_reached_by_name_and_port_from_another_pod(cluster: C
         fetch_it = "import urllib.request as u; print(u.urlopen('http://front/name').read().decode())"
         await cluster.run("client", sh(f'until python -c "{fetch_it}"; do sleep 0.1; done'), restartPolicy="Never")
         assert "web" in cluster.log(await cluster.until_phase("client", "Succeeded"))
+        service = await cluster.client.get(SERVICES, Key(cluster.namespace, "front"))
+        assert await asyncio.to_thread(fetch, f"http://{service.spec.clusterIP}/name") == "web"
 
 
 async def test_the_node_says_what_it_has(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import itertools
+import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -84,7 +85,7 @@ def names(services: Iterable[Service], slices: Iterable[EndpointSlice], *, serve
 
 @dataclass
 class _Listener:
-    server: asyncio.Server
+    servers: list[asyncio.Server]
     backs: list[Back]
     turn: Iterator[int] = field(default_factory=itertools.count)
 
@@ -103,6 +104,7 @@ class ServiceKeeper:
         self._runtime, self._services, self._slices = runtime, services, slices
         self._listeners: dict[Front, _Listener] = {}
         self._addresses: set[str] = set()
+        self._refused: set[tuple[Front, str]] = set()
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("services")
@@ -155,17 +157,26 @@ class ServiceKeeper:
         self._addresses = wanted
 
     async def _listen(self, front: Front, backs: list[Back]) -> None:
-        try:
-            server = await asyncio.start_server(lambda r, w: self._connected(front, r, w), front.address, front.port)
-        except OSError as error:
-            self._log.warning(
-                "service port cannot be served", address=front.address, port=front.port, problem=str(error)
-            )
-            return
-        self._listeners[front] = _Listener(server, backs)
+        """For this cluster's pods, and for the machine itself unless another cluster has the same address there.
+
+        Each listener is bound to where its clients come from: two clusters on one machine use the same addresses, and
+        the pods of one must not reach the Services of the other.
+        """
+        servers = []
+        for device in (self._runtime.network.bridge, "lo"):
+            try:
+                listener = _bound_listener(front, device)
+            except OSError as error:
+                if (front, device) not in self._refused:
+                    self._refused.add((front, device))
+                    self._log.warning("service port not served", front=front, device=device, problem=str(error))
+                continue
+            servers.append(await asyncio.start_server(lambda r, w: self._connected(front, r, w), sock=listener))
+        self._listeners[front] = _Listener(servers, backs)
 
     async def _close(self, front: Front) -> None:
-        self._listeners.pop(front).server.close()
+        for server in self._listeners.pop(front).servers:
+            server.close()
 
     async def _connected(self, front: Front, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -183,6 +194,18 @@ class ServiceKeeper:
         finally:
             self._connections.discard(task)
             writer.close()
+
+
+def _bound_listener(front: Front, device: str) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+        listener.bind(front)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
