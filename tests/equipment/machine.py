@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -17,12 +17,15 @@ PLACES = (
 )
 
 
-def traces() -> set[str]:
-    """The machine's links, routes, mounts, cgroups, packet filter rules and the folders that node software uses."""
+def traces(site: Site) -> set[str]:
+    """The machine's links, routes, mounts, cgroups, packet filter rules and the folders that node software uses.
+
+    Those of other clusters are left out: one may come or go beside this one at any time.
+    """
     links = [f"link {each['ifname']}" for each in json.loads(output("ip", "-json", "link"))]
-    routes = [f"route {each['dst']}" for each in json.loads(output("ip", "-json", "route"))]
+    routes = [f"route {each['dst']} link {each.get('dev')}" for each in json.loads(output("ip", "-json", "route"))]
     mounts = [f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    cgroups = [f"cgroup {folder}" for root in hierarchies() for folder, _, _ in os.walk(root)]
+    cgroups = [f"cgroup {folder}" for root in hierarchies() for folder in root.iterdir() if folder.is_dir()]
     rules = [
         f"{program} {line}"
         for program in ("iptables-save", "ip6tables-save")
@@ -30,7 +33,14 @@ def traces() -> set[str]:
         if line.startswith(("-A", "*"))
     ]
     places = [f"folder {place}" for place in PLACES if Path(place).exists()]
-    return {*links, *routes, *mounts, *cgroups, *rules, *places}
+    everything = {*links, *routes, *mounts, *cgroups, *rules, *places}
+    return {trace for trace in everything if not of_another_cluster(trace, site)}
+
+
+def of_another_cluster(trace: str, site: Site) -> bool:
+    """Whether the link or cgroup that a trace names is another real cluster's or an embedded one's."""
+    found = re.search(r"(link (gpurt|gr)|/gpu-runtime-)\S+$", trace)
+    return found is not None and not trace.endswith((site.link, site.cgroup))
 
 
 def everything_running_for(site: Site) -> set[tuple[str, str]]:

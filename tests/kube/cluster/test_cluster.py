@@ -56,7 +56,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def cluster(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    before = traces()
+    before = traces(site)
     up = realkube_command("up")
     try:
         assert up.returncode == 0, up.stderr
@@ -108,18 +108,18 @@ def page(address: str, port: int) -> str:
     return eventually_sync(attempt, what=f"a page from {address}:{port}")
 
 
-def wait_for_nothing_new(before: set[str]) -> None:
+def wait_for_nothing_new(site: Site, before: set[str]) -> None:
     """Wait until nothing is on the machine that was not there before; the kernel drops some things in its own time."""
 
     def nothing_new() -> bool:
-        assert traces() - before == set()
+        assert traces(site) - before == set()
         return True
 
     eventually_sync(nothing_new, what="the machine is as it was")
 
 
 def test_a_start_that_is_killed_is_cleaned_by_down(site: Site) -> None:
-    before = traces()
+    before = traces(site)
     with subprocess.Popen(
         [sys.executable, "-m", "realkube", "up"], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
     ) as up:
@@ -133,7 +133,7 @@ def test_a_start_that_is_killed_is_cleaned_by_down(site: Site) -> None:
     assert (down.returncode, down.stderr) == (0, "")
     assert processes(site) == []
     assert not site.state.exists()
-    wait_for_nothing_new(before)
+    wait_for_nothing_new(site, before)
 
 
 def test_up_says_what_it_started_and_how_to_use_it(cluster: Cluster) -> None:
@@ -269,9 +269,9 @@ def test_a_volume_of_the_default_class_outlives_its_pod(cluster: Cluster, namesp
 
 def test_down_leaves_the_machine_as_it_was(cluster: Cluster) -> None:
     run_pod(cluster, "default", "running", "nginx:1.27")
-    wait_ready(cluster, "default", "running")
+    page(wait_ready(cluster, "default", "running"), 80)
     everything = everything_running_for(cluster.site)
-    assert {"httpd", "kubelet", "etcd"} <= {Path("/proc", each, "comm").read_text().strip() for each, _ in everything}
+    assert {"busybox", "kubelet", "etcd"} <= {Path("/proc", each, "comm").read_text().strip() for each, _ in everything}
 
     down = realkube_command("down")
 
@@ -279,4 +279,4 @@ def test_down_leaves_the_machine_as_it_was(cluster: Cluster) -> None:
     assert still_running(everything) == set()
     assert processes(cluster.site) == []
     assert not cluster.site.state.exists()
-    wait_for_nothing_new(cluster.before)
+    wait_for_nothing_new(cluster.site, cluster.before)
