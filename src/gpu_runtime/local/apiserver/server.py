@@ -29,7 +29,7 @@ from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfig
 from gpu_runtime.local.apiserver.logs import LogFiles, LogSource
-from gpu_runtime.local.apiserver.store import Store
+from gpu_runtime.local.apiserver.store import Store, WriteFailed
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ApiServer:
         bootstrap(self.cluster, port)
         if self._settings.housekeeping:
             Housekeeping(self.cluster, pems.ca.read_text()).start()
-        await self.store.settled()
+        await self._must_have_written()
         if fresh:
             # No client has seen what came before: a watch from there is too old, as on a real server.
             self.store.compact(self.store.version)
@@ -101,6 +101,12 @@ class ApiServer:
         await web.SockSite(self._runner, listener, ssl_context=_tls(pems)).start()
         self._chores = asyncio.create_task(self._compact_regularly())
         write_kubeconfig(self.kubeconfig, self.url, pems, token)
+
+    async def _must_have_written(self) -> None:
+        try:
+            await self.store.committed()
+        except WriteFailed as error:
+            raise StartError(f"cannot write to data directory {self._settings.data_dir}: {error}") from error
 
     async def _compact_regularly(self) -> None:
         while True:

@@ -273,6 +273,11 @@ class Store:
         self._journal.append(Append(Row(version, resource, key, deleted, record.body), self._epoch, (event, committed)))
         return Write(event, committed)
 
+    async def committed(self) -> None:
+        """Waits for the last write that was begun; raises WriteFailed where the disk refused it."""
+        if self._last_write is not None:
+            await self._last_write
+
     async def settled(self) -> None:
         """Waits for every write that was begun: an answer that depends on one must not overtake it."""
         if self._last_write is not None and not self._last_write.done():

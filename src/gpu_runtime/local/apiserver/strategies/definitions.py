@@ -50,9 +50,9 @@ class DefinitionStrategy(Strategy):
         if not obj.get("status", {}).get("storedVersions"):
             causes.append(wrong("status.storedVersions", [], "must have at least one stored version"))
         wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
-        if obj["metadata"].get("name") != wanted:
+        if obj["metadata"].get("name") not in (None, wanted):
             text = 'must be spec.names.plural+"."+spec.group'
-            causes.append(wrong("metadata.name", obj["metadata"].get("name", ""), text))
+            causes.append(wrong("metadata.name", obj["metadata"]["name"], text))
         return causes + self._spec_causes(obj)
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
