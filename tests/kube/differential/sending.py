@@ -18,7 +18,7 @@ from kube.differential.call import JSON, Call, Json, OpenWatch, ReadWatch, Step
 from kube.differential.filling import fill
 from realkube.api import Access
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 WARNING = re.compile(r'299 - "(?:[^"\\]|\\.)*"')  # one header line may hold several
 
 

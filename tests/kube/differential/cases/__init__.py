@@ -12,6 +12,7 @@ from kube.differential.cases import (
     lists,
     metadata,
     options,
+    ours,
     patches,
     pods,
     requests,
@@ -37,5 +38,6 @@ SUBJECTS: dict[str, list[Case]] = {
     "custom": custom.CASES,
     "definitions": definitions.CASES,
     "requests": requests.CASES,
+    "ours": ours.CASES,
 }
 ALL = [(subject, case) for subject, cases in SUBJECTS.items() for case in cases]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -43,6 +43,7 @@ class Kind:
 IMAGE = {"containers": [objects.container(image="busybox:2")]}
 TWO = {"spec": {"containers": [objects.container(), objects.container(name="b")]}}
 
+# A quota with a status would count pods, and the real server counts even those that it refuses as already there.
 BUILT_IN: tuple[Kind, ...] = (
     Kind(
         objects.CONFIGMAPS, objects.configmap, mutable=({"data": {"color": "green"}}, {"data": None}), numbers=("data",)
@@ -92,7 +93,7 @@ BUILT_IN: tuple[Kind, ...] = (
         objects.quota,
         mutable=({"spec": {"hard": {"services": "5"}}},),
         immutable=({"spec": {"scopes": ["BestEffort"]}},),
-        status=({"status": {"hard": {"pods": "99"}, "used": {"pods": "0"}}},),
+        status=({"status": {"hard": {"services.loadbalancers": "9"}, "used": {"services.loadbalancers": "0"}}},),
         numbers=("spec.hard",),
     ),
     Kind(
@@ -253,6 +254,7 @@ CRD = Kind(
 )
 
 SAMPLES = Path(__file__).parents[4] / "config" / "samples"
+DEFINITIONS = Path(__file__).parents[4] / "config" / "crd" / "bases"
 OURS = "/apis/runtime.lokiwager.io/v1alpha1/namespaces/${ns}"
 
 
@@ -264,6 +266,13 @@ def sample(kind: str) -> Callable[..., Json]:
         return merged(merged(base, {"metadata": {"name": name}, "status": None}), changes or {})
 
     return build
+
+
+def as_defined(kind: Kind) -> Kind:
+    """The kind without calls of subresources that its definition does not have."""
+    path = DEFINITIONS / f"runtime.lokiwager.io_{kind.resource}.yaml"
+    subresources = yaml.safe_load(path.read_text())["spec"]["versions"][0].get("subresources", {})
+    return replace(kind, status=kind.status if "status" in subresources else (), scaled="scale" in subresources)
 
 
 PRODUCT: tuple[Kind, ...] = (
@@ -314,4 +323,4 @@ PRODUCT: tuple[Kind, ...] = (
     ),
 )
 
-KINDS = (*BUILT_IN, CRD, *PRODUCT)
+KINDS = (*BUILT_IN, CRD, *(as_defined(kind) for kind in PRODUCT))
