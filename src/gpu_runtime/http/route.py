@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -21,6 +22,7 @@ P = TypeVar("P", bound=msgspec.Struct)
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 JSON = "application/json"
+BODY_SECONDS = 30.0
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
 OWNER: web.RequestKey[str] = web.RequestKey("owner", str)
 """The name of the token that a request came with; absent where none is asked."""
@@ -118,7 +120,11 @@ class Route(Generic[B, Q, P]):
             # A page of another site can make a browser post forms and text to loopback, but not JSON.
             raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}")
         try:
-            sent = msgspec.json.decode(await request.read())
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
+            sent = msgspec.json.decode(body)
+        except TimeoutError as error:
+            raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidRequest(f"the body is no JSON: {error}") from error
         if not isinstance(sent, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 
 import msgspec
@@ -65,64 +65,78 @@ async def send_changes(
     request: web.Request, changes: AsyncGenerator[Change, None], phase: str = ""
 ) -> web.StreamResponse:
     """Sends every change as an event; `id` is what a client sends as Last-Event-ID to go on from there."""
-    response = web.StreamResponse(headers={"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
-    async with _slot(request), aclosing(changes):
-        first = await _first(changes)  # an error before the first change is a proper answer
-        await response.prepare(request)
-        if first is not None:
-            await response.write(_event(first, phase))
-            try:
-                async for change in _beating(changes, response):
-                    await response.write(_event(change, phase))
-            except (KubeError, ServiceError) as error:
-                await response.write(b"event: error\ndata: " + msgspec.json.encode({"message": str(error)}) + b"\n\n")
-            except ConnectionError:
-                return response
-    with suppress(ConnectionError):
-        await response.write_eof()
-    return response
+
+    def trouble(error: Exception) -> bytes:
+        return b"event: error\ndata: " + msgspec.json.encode({"message": str(error)}) + b"\n\n"
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        async with aclosing(changes):
+            async for change in changes:
+                yield _event(change, phase)
+
+    return await _send(request, EVENT_STREAM, events(), silence=b": still here\n\n", trouble=trouble)
 
 
 async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -> web.StreamResponse:
     """Sends text as it comes."""
-    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8", "X-Accel-Buffering": "no"})
+
+    def trouble(error: Exception) -> bytes:
+        structlog.get_logger("http").warning("a log ended early", problem=str(error))
+        return b""
+
+    return await _send(request, "text/plain; charset=utf-8", pieces, silence=b"", trouble=trouble)
+
+
+async def _send(
+    request: web.Request,
+    media: str,
+    pieces: AsyncGenerator[bytes, None],
+    *,
+    silence: bytes,
+    trouble: Callable[[Exception], bytes],
+) -> web.StreamResponse:
+    """Sends pieces until they end or the client is gone. What goes wrong before the first is a proper answer."""
+    response = web.StreamResponse(headers={"Content-Type": media, "X-Accel-Buffering": "no"})
     async with _slot(request), aclosing(pieces):
         first = await anext(pieces, b"")
         await response.prepare(request)
         try:
-            if first:
-                await response.write(first)
-            async for piece in pieces:
+            await response.write(first)
+            async for piece in _while_connected(request, pieces, silence):
                 await response.write(piece)
         except ConnectionError:
             return response
         except (KubeError, ServiceError) as error:
-            structlog.get_logger("http").warning("a log ended early", problem=str(error))
+            with suppress(ConnectionError):
+                await response.write(trouble(error))
     with suppress(ConnectionError):
         await response.write_eof()
     return response
 
 
-async def _first(changes: AsyncGenerator[Change, None]) -> Change | None:
-    """The first change, or None for a stream that is quiet or over: then the answer begins all the same."""
-    return await anext(changes, None)
+async def _while_connected(
+    request: web.Request, pieces: AsyncGenerator[bytes, None], silence: bytes
+) -> AsyncIterator[bytes]:
+    """The pieces, with `silence` through every long pause: proxies close connections without traffic.
 
-
-async def _beating(changes: AsyncGenerator[Change, None], response: web.StreamResponse) -> AsyncIterator[Change]:
-    """The changes, with a comment line through every long silence: proxies close connections without traffic."""
+    A client that went away shows in a pause too: a log that nobody writes to would otherwise be followed for ever.
+    """
     while True:
-        pending = asyncio.ensure_future(anext(changes, None))
+        pending = asyncio.ensure_future(anext(pieces, None))
         try:
             while not (await asyncio.wait((pending,), timeout=HEARTBEAT_SECONDS))[0]:
-                await response.write(b": still here\n\n")
-            change = pending.result()
+                if request.transport is None or request.transport.is_closing():
+                    return
+                if silence:
+                    yield silence
+            piece = pending.result()
         finally:
             if not pending.done():
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
-        if change is None:
+        if piece is None:
             return
-        yield change
+        yield piece
 
 
 def _event(change: Change, phase: str) -> bytes:

@@ -96,7 +96,9 @@ class Observing:
         fields = f"metadata.name={name}" if name else ""
         query = Query(GPU_UNITS, namespace, labels=selector, fields=fields)
         version = since
-        if not version:
+        if version:
+            yield Change("bookmark", version)  # the client sees at once that it is connected
+        else:
             async for change in self._all(query):
                 version = change.version
                 yield change  # the last one is the bookmark: only from there can the list be resumed

@@ -191,7 +191,7 @@ async def test_changes_are_streamed_and_a_stream_can_be_resumed(api: Api, world:
             seen.append((event["event"], json.loads(event["data"]).get("name")))
             if seen[-1] == ("deleted", "one"):
                 break
-    assert seen == [("added", "two"), ("modified", "two"), ("deleted", "one")]
+    assert seen == [("bookmark", None), ("added", "two"), ("modified", "two"), ("deleted", "one")]
     async with api.session.get(f"{api.url}/api/v1{PATH}/two?watch=true&timeoutSeconds=1") as stream:
         assert stream.content_type == "text/event-stream"
         assert [event["event"] async for event in events(stream)][:2] == ["added", "bookmark"]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
+import aiohttp
 import pytest
-from aiohttp.test_utils import make_mocked_request
+from aiohttp import web
+from aiohttp.test_utils import TestServer, make_mocked_request
 
-from gpu_runtime.http.load import Load
+from gpu_runtime.http import streams as streams_module
+from gpu_runtime.http.load import LOAD, Load
 from gpu_runtime.http.streams import Streams
 from gpu_runtime.service.errors import TooManyRequests
 
@@ -50,3 +54,29 @@ async def test_streams_end_in_order_when_the_process_does() -> None:
     await streams.close(None)  # type: ignore[arg-type]
     assert await task == "last words"
     assert ended.is_set()
+
+
+async def test_a_client_that_went_away_ends_a_stream_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_module, "HEARTBEAT_SECONDS", 0.01)
+    closed = asyncio.Event()
+
+    async def silent() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one line"
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        with request.app[LOAD].carry(request):
+            return await streams_module.send_text(request, silent())
+
+    app = web.Application()
+    app[LOAD], app[streams_module.STREAMS] = Load(1), Streams()
+    app.router.add_get("/", handle)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        async with session.get(server.make_url("/")) as response:
+            assert await response.content.readany() == b"one line"
+            response.close()
+        await asyncio.wait_for(closed.wait(), 30)
+        assert app[LOAD].now == 0
