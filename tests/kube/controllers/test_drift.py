@@ -8,6 +8,8 @@ import pytest
 
 from equipment.builders import a_deployment, a_service, a_stock_pool
 from equipment.builders.base import Builder
+from equipment.fault_proxy import creates
+from gpu_runtime.controllers import verdict
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import Document, World
 
@@ -116,7 +118,10 @@ FOREIGN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN)
-async def test_a_foreign_object_of_a_units_name_is_left_alone_and_reported(world: World, foreign: Builder) -> None:
+async def test_a_foreign_object_of_a_units_name_is_left_alone_and_reported(
+    world: World, foreign: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "NAME_CONFLICT_SECONDS", 0.5)
     there = await world.create(foreign.in_namespace(world.namespace))
     async with world.reconciling():
         await world.create(demo_unit(world))
@@ -128,7 +133,6 @@ async def test_a_foreign_object_of_a_units_name_is_left_alone_and_reported(world
             now["spec"] == there["spec"] and not now["metadata"].get("ownerReferences")
         )
         await world.remove(kind, "demo")
-        await world.change("GPUUnit", "demo", {"metadata": {"labels": {"look": "again"}}})
         await world.becomes("GPUUnit", "demo", "UnitReady")
 
 
@@ -140,3 +144,32 @@ async def test_a_foreign_service_of_a_pools_name_is_left_alone_and_reported(worl
         await world.becomes("StockPool", "p", "NameConflict", "it has no owner")
     now = await world.read("Service", "pool-p")
     assert now["metadata"]["resourceVersion"] == there["metadata"]["resourceVersion"]
+
+
+async def test_a_foreign_object_that_comes_between_two_of_our_steps_is_left_alone(world: World) -> None:
+    held = world.proxy.on(creates("deployments").in_namespace(world.namespace), times=1).hold()
+    async with world.reconciling():
+        await world.create(demo_unit(world))
+        await held.arrived()
+        there = await world.create(a_deployment("demo", world.namespace).replicas(0))
+        held.release()
+        await world.becomes("GPUUnit", "demo", "NameConflict", "it has no owner")
+    now = await world.read("Deployment", "demo")
+    assert now["spec"] == there["spec"]
+    assert "ownerReferences" not in now["metadata"]
+
+
+async def test_a_deployment_that_is_on_its_way_out_is_waited_for_and_made_again(world: World) -> None:
+    async with world.reconciling():
+        before = await ready_unit(world)
+        await world.change("Deployment", "demo", {"metadata": {"finalizers": ["test.example.com/hold"]}})
+        await world.remove("Deployment", "demo")
+        await world.becomes("GPUUnit", "demo", "UnitProgressing")
+        await world.change("Deployment", "demo", {"metadata": {"finalizers": None}})
+
+        async def made_again() -> bool:
+            now = await world.find("Deployment")
+            return bool(now) and now[0]["metadata"]["uid"] != before["metadata"]["uid"]
+
+        await world.until(made_again, "there is another Deployment")
+        await world.becomes("GPUUnit", "demo", "UnitReady")

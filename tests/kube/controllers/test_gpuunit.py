@@ -59,12 +59,16 @@ async def test_a_changed_image_is_not_ready_before_its_own_pod_is(world: World) 
     async with world.reconciling():
         await world.create(demo_unit(world))
         await world.becomes("GPUUnit", "demo", "UnitReady")
-        before = await world.pod_of("demo")
-        # Too much for any node: the new pod never runs, and the old one must not stand in for it.
-        await world.change("GPUUnit", "demo", {"spec": {"image": "python:3.13", "template": {"args": ["x"]}}})
+        before = (await world.pod_of("demo"))["metadata"]
+        # The pod of the old image takes its time to end, and still runs: it must not stand in for the new one.
+        await world.change("Pod", before["name"], {"metadata": {"finalizers": ["test.example.com/hold"]}})
+        await world.change("GPUUnit", "demo", {"spec": {"image": "python:3.13"}})
+        unit = await world.becomes("GPUUnit", "demo", "UnitProgressing", "the pod before it is ending")
+        assert unit["status"]["phase"] == "Progressing"
+        await world.change("Pod", before["name"], {"metadata": {"finalizers": None}})
         unit = await world.becomes("GPUUnit", "demo", "UnitReady")
         after = await world.pod_of("demo")
-    assert before["metadata"]["uid"] != after["metadata"]["uid"]
+    assert before["uid"] != after["metadata"]["uid"]
     assert after["spec"]["containers"][0]["image"] == "python:3.13"
     assert unit["status"]["observedGeneration"] == unit["metadata"]["generation"] == 2
 
