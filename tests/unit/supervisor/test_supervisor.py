@@ -93,6 +93,20 @@ async def test_a_program_that_does_not_end_in_time_is_killed_and_said_so(stage: 
     assert [(event.name, event.killed) for event in stage.told if isinstance(event, Ended)] == [("api", True)]
 
 
+async def test_who_asks_a_second_time_need_not_wait(stage: Stage) -> None:
+    stop, ready = asyncio.Event(), asyncio.Event()
+    patient = replace(stage.program("api", "stubborn"), stop_seconds=600)
+    supervisor = stage.supervisor(patient)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(supervisor.run(stop, all_ready=ready.set))
+        await ready.wait()
+        record = stage.record("api")
+        stop.set()
+        await asyncio.sleep(0)  # the supervisor begins to stop
+        supervisor.hurry()
+    assert not record.identity.running()
+
+
 async def test_a_stop_during_the_start_leaves_nothing(stage: Stage) -> None:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:

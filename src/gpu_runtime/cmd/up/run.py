@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from gpu_runtime.cmd.up import console
 from gpu_runtime.cmd.up.layout import Installation, Layout, Ports
 from gpu_runtime.cmd.up.ports import choose
-from gpu_runtime.cmd.up.prerequisites import install
 from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
 from gpu_runtime.cmd.up.settings import write_settings
 from gpu_runtime.config import ConfigError
@@ -72,18 +71,33 @@ def _welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
     console.welcome(layout, ports, kubeconfig, machine)
 
 
+Install = Callable[[Path], Awaitable[None]]
+
+
+def _load_installer() -> Install:
+    from gpu_runtime.cmd.up.prerequisites import install  # noqa: PLC0415
+
+    return install
+
+
+async def _install(kubeconfig: Path, loading: Awaitable[Install]) -> None:
+    await (await loading)(kubeconfig)
+
+
 async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     """What to run and where; writes the settings files and remembers the ports."""
     layout, folder = options.layout, options.layout.supervised
+    # Loading a Kubernetes client takes as long as the start of the cluster: it happens beside it.
+    loading = asyncio.get_running_loop().run_in_executor(None, _load_installer)
     before = layout.remembered()
     ports = choose(options.port, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
     settings = write_settings(folder, options.config, ports)
     layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
     if options.kubeconfig is not None:
-        await install(kubeconfig)
+        await _install(kubeconfig, loading)
         return ports, kubeconfig, product(settings, kubeconfig, ports, after=())
-    embedded = cluster(layout, ports, options.gpus, partial(install, kubeconfig))
+    embedded = cluster(layout, ports, options.gpus, partial(_install, kubeconfig, loading))
     return ports, kubeconfig, [embedded, *product(settings, kubeconfig, ports, after=(CLUSTER,))]
 
 
