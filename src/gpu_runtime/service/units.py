@@ -104,13 +104,18 @@ class Units:
             return self._view(written)
         raise Clash(f"unit {name} keeps changing; send the request again")
 
-    async def delete(self, namespace: str | None, name: str) -> None:
+    async def delete(self, namespace: str | None, name: str, if_match: str = "") -> None:
         """Asks for the deletion of exactly the unit that is there now; what it held is freed as its pod ends."""
         unit = await self.find(self.key(namespace, name))
+        meta = unit.metadata
         try:
-            await self._cluster.delete(GPU_UNITS, unit.metadata.key, uid=unit.metadata.uid)
-        except (kube.NotFound, kube.Conflict) as error:
-            raise _missing(unit.metadata.key) from error
+            await self._cluster.delete(GPU_UNITS, meta.key, uid=meta.uid, resource_version=if_match or None)
+        except kube.NotFound as error:
+            raise _missing(meta.key) from error
+        except kube.Conflict as error:
+            if if_match:
+                raise Clash(f"unit {name} has changed: it is no longer at version {if_match}") from error
+            raise _missing(meta.key) from error
         self._units.deleted(unit)
 
     def namespace(self, given: str | None) -> str:

@@ -161,6 +161,8 @@ async def test_a_change_keeps_what_is_absent_clears_what_is_null_and_touches_no_
     assert (await api.get(f"{PATH}/demo")).data["image"] == "python:3.13"
     stale = await api.put(f"{PATH}/demo", {"image": "x"}, headers={"If-Match": made.headers["ETag"]})
     assert (stale.status, stale.code) == (409, "conflict")
+    kept = await api.delete(f"{PATH}/demo", headers={"If-Match": made.headers["ETag"]})
+    assert (kept.status, kept.code) == (409, "conflict")
     unfitting = await api.put(f"{PATH}/demo", {"template": None})
     assert unfitting.fields == {"access.primaryPort"}
     cleared = await api.put(f"{PATH}/demo", {"template": None, "access": None})

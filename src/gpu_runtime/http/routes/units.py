@@ -114,14 +114,12 @@ async def get(call: Call[Nothing, GetUnit, Named]) -> Reply | web.StreamResponse
 
 
 async def update(call: Call[UpdateGPUUnit, InNamespace, Named]) -> Reply:
-    version = call.request.headers.get("If-Match", "").strip().removeprefix("W/").strip('"')
-    version = "" if version == "*" else version
-    view = await call.services.units.update(call.query.namespace, call.path.name, call.body, version)
+    view = await call.services.units.update(call.query.namespace, call.path.name, call.body, _if_match(call.request))
     return Reply(view, headers=_etag(view))
 
 
 async def delete(call: Call[Nothing, InNamespace, Named]) -> Reply:
-    await call.services.units.delete(call.query.namespace, call.path.name)
+    await call.services.units.delete(call.query.namespace, call.path.name, _if_match(call.request))
     return Reply(status=204)
 
 
@@ -139,6 +137,12 @@ async def events(call: Call[Nothing, InNamespace, Named]) -> Reply:
 
 def _etag(view: UnitView) -> dict[str, str]:
     return {"ETag": f'"{view.resourceVersion}"'} if view.resourceVersion else {}
+
+
+def _if_match(request: web.Request) -> str:
+    """The version that the client wants to change; empty for any."""
+    version = request.headers.get("If-Match", "").strip().removeprefix("W/").strip('"')
+    return "" if version == "*" else version
 
 
 def _since(request: web.Request, asked: str) -> str:
@@ -206,7 +210,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         query=InNamespace,
         parameters=Named,
         answers=(Answer(204, "Its deletion has begun."),),
-        errors=(404,),
+        errors=(404, 409),
     ),
     Route(
         method="GET",
