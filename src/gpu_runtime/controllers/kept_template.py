@@ -13,16 +13,20 @@ from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpu_runtime.controllers.kinds.pod_template import PodTemplate
 from gpu_runtime.controllers.kinds.workloads import Deployment
 from gpu_runtime.controllers.markers import POD_TEMPLATE
 
+LARGEST_COPY = 200_000
+"""All annotations of an object together may have 256 KiB; a larger template is kept by its source alone."""
 
-class _Copy(Struct, frozen=True):
+
+class _Copy(Struct, frozen=True, omit_defaults=True):
     generation: int
     source: str
-    template: PodTemplate
+    template: PodTemplate | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Copy)
@@ -48,16 +52,21 @@ def keep(
     copy = _read(text)
     if copy is not None and copy.generation == generation:
         # The text as it was found: written anew by another version it might differ, and that would be a write.
-        return KeptTemplate(copy.template, {POD_TEMPLATE: text})
-    template = copy.template if copy is not None and copy.source == source else build()
-    copy = _Copy(generation, source, template)
-    return KeptTemplate(template, {POD_TEMPLATE: msgspec.json.encode(copy, order="deterministic").decode()})
+        return KeptTemplate(copy.template or build(), {POD_TEMPLATE: text})
+    kept = copy.template if copy is not None and copy.source == source else None
+    template = kept or build()
+    return KeptTemplate(template, {POD_TEMPLATE: _written(_Copy(generation, source, template))})
 
 
 def digest(spec: Struct, *, without: tuple[str, ...] = ()) -> str:
     """A digest of a spec less the fields that pods do not depend on."""
     fields = {name: value for name, value in msgspec.to_builtins(spec).items() if name not in without}
     return hashlib.sha256(msgspec.json.encode(fields, order="deterministic")).hexdigest()[:16]
+
+
+def _written(copy: _Copy) -> str:
+    text = msgspec.json.encode(copy, order="deterministic").decode()
+    return text if len(text.encode()) <= LARGEST_COPY else _written(replace(copy, template=None))
 
 
 def _read(text: str) -> _Copy | None:

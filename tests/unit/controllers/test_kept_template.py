@@ -56,6 +56,16 @@ def test_an_annotation_that_still_holds_is_left_as_it_was_written() -> None:
     assert keep(a_deployment(odd), generation=1, source="a", build=lambda: a_template("x")).annotation == odd
 
 
+def test_a_template_that_is_too_large_for_an_annotation_is_built_again_each_time() -> None:
+    large = "x" * 300_000
+    kept = keep(None, generation=1, source="a", build=lambda: a_template(large))
+    assert kept.template.spec.containers[0].image == large
+    assert len(kept.annotation[POD_TEMPLATE]) < 100
+    again = keep(a_deployment(kept.annotation), generation=1, source="a", build=lambda: a_template("newer"))
+    assert again.template.spec.containers[0].image == "newer"
+    assert again.annotation == kept.annotation
+
+
 def test_scaling_leaves_the_digest_as_it_is() -> None:
     one, two = (StockPoolSpec(specName="g1.1", replicas=count) for count in (1, 2))
     assert digest(one, without=("replicas",)) == digest(two, without=("replicas",))
