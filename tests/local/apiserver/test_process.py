@@ -69,7 +69,7 @@ def test_a_second_server_on_one_data_dir_refuses_in_one_line(server: Server) -> 
 
 
 TROUBLES = {
-    "an unreadable certificate": ("pki/server.crt", "error: cannot read certificate "),
+    "an unreadable certificate": ("pki/server.crt", "error: cannot use certificate "),
     "an unreadable key": ("pki/server.key", "error: cannot use certificate "),
     "a file that is no database": ("cluster.db", "error: cannot open "),
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import structlog
 from aiohttp import web
 
-from gpu_runtime.local.apiserver import discovery, verbs
+from gpu_runtime.local.apiserver import discovery, reports, verbs
 from gpu_runtime.local.apiserver.auth import Authenticator
 from gpu_runtime.local.apiserver.builtin import builtin_groups, data
 from gpu_runtime.local.apiserver.calls import Call, json_response
@@ -20,8 +19,6 @@ from gpu_runtime.local.apiserver.openapi import OpenApi
 from gpu_runtime.local.apiserver.store import WriteFailed, decode
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
 from gpu_runtime.local.apiserver.targets import Target, parse_target
-
-log = structlog.get_logger()
 
 LARGEST_BODY = 3 * 1024 * 1024
 
@@ -97,7 +94,7 @@ class Api:
                 await self._cluster.store.settled()
             return _failed(status)
         except WriteFailed as failure:
-            log.error("write failed", error=str(failure))
+            reports.failed("write failed", error=str(failure))
             return _failed(internal(f"the data directory cannot be written: {failure}"))
         except web.HTTPRequestEntityTooLarge:
             text = f"Request entity too large: limit is {LARGEST_BODY}"
@@ -105,7 +102,7 @@ class Api:
         except (ConnectionError, TimeoutError):
             raise
         except Exception:
-            log.exception("request failed", method=request.method, path=request.path)
+            reports.failed("request failed", method=request.method, path=request.path)
             return _failed(internal("unexpected failure; the server's log has the details"))
 
     async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:

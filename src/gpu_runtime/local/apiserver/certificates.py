@@ -44,26 +44,21 @@ def ensure(folder: Path, now: datetime | None = None) -> Certificates:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         paths = (found.ca, found.server, found.server_key, found.client, found.client_key)
-        if not all(path.exists() for path in paths) or _ends(found, now):
+        until = folder / "valid-until"
+        if not all(path.exists() for path in paths) or _ends(until, now):
             _make(found, now)
+            _write(until, (now + _YEARS).isoformat().encode())
     except OSError as error:
         raise StartError(f"cannot use certificates in {folder}: {error.strerror or error}") from error
     return found
 
 
-def _ends(found: Certificates, now: datetime) -> bool:
-    from cryptography import x509  # noqa: PLC0415 - 40 ms
-
-    for path in (found.ca, found.server, found.client):
-        try:
-            certificate = x509.load_pem_x509_certificate(path.read_bytes())
-        except ValueError as error:
-            raise StartError(
-                f"cannot read certificate {path}: {error}; delete the folder to have new ones made"
-            ) from error
-        if certificate.not_valid_after_utc - _RENEW_BEFORE < now:
-            return True
-    return False
+def _ends(until: Path, now: datetime) -> bool:
+    """Whether the certificates are about to expire; noted beside them, to save loading a library."""
+    try:
+        return datetime.fromisoformat(until.read_text()) - _RENEW_BEFORE < now
+    except (OSError, ValueError):
+        return True
 
 
 def _make(found: Certificates, now: datetime) -> None:

@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
-import structlog
 
 from gpu_runtime.local.apiserver.journal import Append, Drop, Journal, Row
+from gpu_runtime.local.apiserver.reports import failed
 
 Object = dict[str, Any]
-
-log = structlog.get_logger()
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -315,7 +313,7 @@ class Store:
                     listener(event)
                 except Exception:
                     # The write stands; a follower that fails must not take the answers of others with it.
-                    log.exception("follower failed", resource=event.resource, key=event.record.key)
+                    failed("follower failed", resource=event.resource, key=event.record.key)
 
     def compact_by_age(self) -> None:
         """Forgets what happened longer ago than is kept."""

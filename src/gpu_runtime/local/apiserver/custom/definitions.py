@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import structlog
-
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.custom.cel import Unsupported
 from gpu_runtime.local.apiserver.custom.kind import kinds_of
 from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import DeleteOptions, WriteOptions
+from gpu_runtime.local.apiserver.reports import failed
 from gpu_runtime.local.apiserver.store import Event, Object
 from gpu_runtime.local.apiserver.strategies.definitions import CLEANUP, set_condition
 from gpu_runtime.local.apiserver.writing import Change
-
-log = structlog.get_logger()
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -52,7 +49,7 @@ class Definitions:
             for kind in kinds_of(definition):
                 self._cluster.registry.add(kind)
         except (Unsupported, KeyError) as error:
-            log.error("definition cannot be served", name=name, error=str(error))
+            failed("definition cannot be served", name=name, error=str(error))
             return
         if definition["metadata"].get("deletionTimestamp"):
             self._ending[name] = name
@@ -104,4 +101,4 @@ class Definitions:
             self._cluster.writer.update(self._kind, "", name, change, WriteOptions(), [], subresource=subresource)
         except Status as refused:
             if refused.code != 404:
-                log.error("definition cannot be updated", name=name, error=refused.message)
+                failed("definition cannot be updated", name=name, error=refused.message)

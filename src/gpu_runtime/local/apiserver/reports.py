@@ -1,0 +1,12 @@
+"""The server's log: nothing while all is well, so the library is loaded with the first line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def failed(event: str, **facts: Any) -> None:
+    """Something that should not happen, with the traceback of the exception that is being handled."""
+    import structlog  # noqa: PLC0415 - 50 ms of start-up that most runs never need
+
+    structlog.get_logger().error(event, exc_info=True, **facts)
