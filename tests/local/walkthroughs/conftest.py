@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from equipment.installation import access, kubectl, running_up
-from equipment.walkthrough import PRINTED_MEMORY, Shell
-from local.walkthroughs.site import Site
+from equipment.installation import kubectl
+from equipment.walkthrough import PRINTED_MEMORY
+from local.walkthroughs.site import Site, fresh_site
 
 CLUSTER = "GPU_RUNTIME_TEST_CLUSTER"
 """Kubeconfig of a cluster to run the walkthroughs on in place of the embedded one; what earlier runs left goes."""
 MEMORY = "GPU_RUNTIME_TEST_MEMORY"
-"""Memory of a unit there, in place of the printed 16Gi."""
+"""Memory of a unit there, in place of what is printed."""
 
 left_out: list[str] = []
 
@@ -23,13 +23,9 @@ left_out: list[str] = []
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     cluster = os.environ.get(CLUSTER)
-    options = ("--kubeconfig", cluster) if cluster else ()
-    if cluster:
-        Site.clear(access(Path(cluster), tmp_path))
-    with running_up(tmp_path / "data", *options) as up:
-        memory = os.environ.get(MEMORY, PRINTED_MEMORY)
-        shell = Shell(up.url, up.kubeconfig, tmp_path, memory, left_out)
-        yield Site(up, shell, up.kubernetes(tmp_path))
+    memory = os.environ.get(MEMORY, PRINTED_MEMORY)
+    with fresh_site(tmp_path, left_out, Path(cluster) if cluster else None, memory) as site:
+        yield site
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipment.installation import Up
+from equipment.installation import Up, access, running_up
 from equipment.waiting import eventually_sync
-from equipment.walkthrough import Shell, Walkthrough
+from equipment.walkthrough import PRINTED_MEMORY, Shell, Walkthrough
 from realkube.api import Access
 
 OURS = "/apis/runtime.lokiwager.io/v1alpha1"
@@ -68,6 +70,18 @@ class Site:
                 lambda plural=plural: _empty(kubernetes, plural),  # type: ignore[misc]
                 what=f"no {plural} are left",
             )
+
+
+@contextmanager
+def fresh_site(
+    folder: Path, left_out: list[str], cluster: Path | None = None, memory: str = PRINTED_MEMORY
+) -> Iterator[Site]:
+    """An installation without a past, on the embedded cluster or on the one of a kubeconfig."""
+    if cluster is not None:
+        Site.clear(access(cluster, folder))
+    options = ("--kubeconfig", str(cluster)) if cluster is not None else ()
+    with running_up(folder / "data", *options) as up:
+        yield Site(up, Shell(up.url, up.kubeconfig, folder, memory, left_out), up.kubernetes(folder))
 
 
 def _empty(kubernetes: Access, plural: str) -> bool:
