@@ -49,6 +49,7 @@ SCALE = {
     "metadata": {"name": "a", "namespace": "${ns}"},
     "spec": {"replicas": 5},
 }
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a", "namespace": "${ns}"}}
 
 CASES = [
     case("a status is read as the whole object", MADE_DEPLOYMENT, get(f"{D}/status")),
@@ -324,4 +325,27 @@ CASES = [
         "a negative scale of a custom resource is refused", MADE_WIDGET, merge(f"{W}/scale", {"spec": {"replicas": -4}})
     ),
     case("a config map has no scale", quietly(post(CONFIGMAPS, configmap())), get(f"{CONFIGMAPS}/a/scale")),
+    case("an eviction deletes a pod", MADE_POD, post(f"{P}/eviction", EVICTION), get(P)),
+    case(
+        "an eviction gives its grace",
+        quietly(post(PODS, pod(nodeName="there"))),
+        post(f"{P}/eviction", EVICTION),
+        get(P),
+    ),
+    case(
+        "an eviction may take other options",
+        quietly(post(PODS, pod(nodeName="there"))),
+        post(f"{P}/eviction", {**EVICTION, "deleteOptions": {"gracePeriodSeconds": 0}}),
+        get(P),
+    ),
+    case(
+        "an eviction of another pod is refused",
+        MADE_POD,
+        post(f"{P}/eviction", {**EVICTION, "metadata": {"name": "b"}}),
+    ),
+    case(
+        "an eviction of what is not there is refused",
+        post(f"{PODS}/absent/eviction", {**EVICTION, "metadata": {"name": "absent"}}),
+    ),
+    case("a dry eviction leaves the pod", MADE_POD, post(f"{P}/eviction", EVICTION, dryRun="All"), get(P)),
 ]

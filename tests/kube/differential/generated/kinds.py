@@ -244,7 +244,7 @@ def definition(name: str, changes: Json = None) -> Json:
 CRD = Kind(
     objects.CRDS,
     definition,
-    mutable=({"spec": {"names": {"shortNames": ["wx"]}}},),
+    mutable=(LABELS,),
     status=({"status": {"storedVersions": ["v1"]}},),
     immutable=({"spec": {"scope": "Cluster"}},),
     required=("spec.group", "spec.versions"),

@@ -89,7 +89,7 @@ class Lane:
         alive = self.alive[wish.kind.path]
         if wish.verb == "deletecollection" and wish.flavour == "valid":
             alive.clear()
-        elif wish.verb == "delete" and name in alive and wish.flavour == "valid":
+        elif wish.verb in ("delete", "eviction") and name in alive and wish.flavour == "valid":
             alive.remove(name)
         elif wish.verb == "create" and wish.flavour != "stale" and not left_failed:
             alive.append(name)

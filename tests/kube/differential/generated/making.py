@@ -40,6 +40,7 @@ FLAVOURS: dict[str, tuple[str, ...]] = {
     "patch scale": ("valid", "wrong type"),
     "update scale": ("valid", "stale"),
     "binding": ("valid", "missing"),
+    "eviction": ("valid", "missing"),
     "log": ("missing",),
     "finalize": ("valid",),
 }
@@ -84,7 +85,7 @@ def possible(wish: Wish) -> bool:
         return bool(kind.status)
     if verb.endswith("scale"):
         return kind.scaled
-    if verb in ("binding", "log"):
+    if verb in ("binding", "eviction", "log"):
         return kind.resource == "pods"
     if verb == "finalize":
         return kind.resource == "namespaces"
@@ -204,6 +205,9 @@ def subresource(wish: Wish, path: str, kept: str, random: Random) -> Call:
     if verb in ("binding", "log"):
         target = {"metadata": {"name": path.rsplit("/", 1)[1]}, "target": {"kind": "Node", "name": "there"}}
         return post(f"{path}/binding", target) if verb == "binding" else get(f"{path}/log")
+    if verb == "eviction":
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": path.rsplit("/", 1)[1]}}
+        return post(f"{path}/eviction", eviction)
     if verb == "finalize":
         return put(f"{path}/finalize", Edited(kept, {"spec": {"finalizers": ["kubernetes"]}}))
     if verb == "get":
