@@ -77,3 +77,4 @@ def test_where_the_real_server_fails_ours_refuses() -> None:
     assert not differences(CALL, answer({}, 500), answer({}, 422))
     assert differences(CALL, answer({}, 422), answer({}, 500))
     assert differences(CALL, answer({}, 500), answer({}, 200))
+    assert differences(CALL, answer({}, 500), answer({}, 500))

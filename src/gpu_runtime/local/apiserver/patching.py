@@ -94,10 +94,8 @@ def apply(media: str, document: Object, body: Any, kind: Kind) -> Any:
             return merge_patch(document, body)
         assert isinstance(kind.format, BuiltinFormat)
         return strategic_patch(document, body, kind.format.node)
-    except NotAPatch as error:
+    except (NotAPatch, BadDirective) as error:
         raise bad_request(str(error)) from None
-    except BadDirective as error:
-        raise Status(500, "", str(error)) from None
     except PatchFailed as error:
         raise Status(
             422, "Invalid", f"the server rejected our request due to an error in our request: {error}", {}

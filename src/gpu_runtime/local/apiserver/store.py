@@ -24,6 +24,17 @@ encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
 
 
+def same(left: Any, right: Any) -> bool:
+    """Whether two documents are equal as JSON: to Python 1 and true are, and a write would be lost as none."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
 class Compacted(Exception):
     """The asked version is no longer kept; `oldest` is the first that is."""
 

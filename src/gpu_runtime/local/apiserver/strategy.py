@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause
 from gpu_runtime.local.apiserver.names import NameRule, dns_subdomain
-from gpu_runtime.local.apiserver.store import Object, Store
+from gpu_runtime.local.apiserver.store import Object, Store, same
 
 
 class Strategy:
@@ -43,7 +43,7 @@ class Strategy:
 
     def changed(self, new: Object, old: Object) -> bool:
         """Whether the desired state differs, so that the generation moves."""
-        return bool(new.get("spec") != old.get("spec"))
+        return not same(new.get("spec"), old.get("spec"))
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         """Keeps everything but the status."""

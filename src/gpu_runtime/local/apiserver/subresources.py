@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -11,11 +12,12 @@ from gpu_runtime.local.apiserver import scale, verbs
 from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.documents import check_type
-from gpu_runtime.local.apiserver.errors import Status, bad_request, conflict, not_found
+from gpu_runtime.local.apiserver.errors import bad_request, conflict, not_found
 from gpu_runtime.local.apiserver.logs import LogQuery
 from gpu_runtime.local.apiserver.options import delete_options, number, truth
 from gpu_runtime.local.apiserver.store import Object
 from gpu_runtime.local.apiserver.strategies.pods import bind as assign
+from gpu_runtime.local.apiserver.strategies.pods import disrupt
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
 
@@ -34,7 +36,7 @@ async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
     body = check_type(call.document(), "Binding", "v1", custom=False)
     node = (body.get("target") or {}).get("name", "")
     if not node:
-        raise Status(500, "", "target.name: Required value")
+        raise bad_request("target.name: Required value")
 
     def change(pod: Object) -> Object:
         if pod["metadata"].get("deletionTimestamp"):
@@ -124,8 +126,19 @@ def _waiting_reason(pod: Object, container: str) -> str:
 
 async def evict(cluster: Cluster, call: Call) -> web.StreamResponse:
     """Deletes a pod on behalf of a drain; disruption budgets are stored but have no say."""
+    asked = call.options("CreateOptions")
     body = check_type(call.document(), "Eviction", "policy/v1", custom=False)
+    if (body.get("metadata") or {}).get("name") != call.name:
+        raise bad_request("name in URL does not match name in Eviction object")
     options = delete_options(call.query, body.get("deleteOptions") or {"kind": "DeleteOptions"})
+    options = replace(options, dry_run=options.dry_run or asked.dry_run)
+
+    def change(pod: Object) -> Object:
+        disrupt(pod, cluster.environment.timestamp())
+        return pod
+
+    if not options.dry_run:
+        cluster.writer.update(call.kind, call.namespace, call.name, change, asked, call.warnings, subresource="status")
     await cluster.deleter.delete(call.kind, call.namespace, call.name, options).committed()
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 

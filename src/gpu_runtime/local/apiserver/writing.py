@@ -8,7 +8,6 @@ from gpu_runtime.local.apiserver import metadata
 from gpu_runtime.local.apiserver.admission import Attempt, Chain
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import (
-    Status,
     already_exists,
     bad_request,
     conflict,
@@ -20,7 +19,7 @@ from gpu_runtime.local.apiserver.errors import (
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.schema import Reading
-from gpu_runtime.local.apiserver.store import Object, Store, Write, encode
+from gpu_runtime.local.apiserver.store import Object, Store, Write, encode, same
 
 Change = Callable[[Object], Object]
 """From the stored object to the wanted one; may raise Status."""
@@ -53,7 +52,7 @@ class Writer:
     def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions, warnings: list[str]) -> Outcome:
         """A new object under its name or a generated one."""
         if obj["metadata"].get("resourceVersion"):
-            raise Status(500, "", "resourceVersion should not be set on objects to be created")
+            raise bad_request("resourceVersion should not be set on objects to be created")
         self._begin(kind, namespace, obj, warnings)
         attempt = Attempt(
             kind,
@@ -161,7 +160,7 @@ class Writer:
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
             return
         if not (asked.isascii() and asked.isdecimal()):
-            raise Status(500, "", f'strconv.ParseUint: parsing "{asked}": invalid syntax')
+            raise bad_request(f'strconv.ParseUint: parsing "{asked}": invalid syntax')
         if int(asked) != int(old["metadata"]["resourceVersion"]):
             raise stale(kind.subject, name)
 
@@ -199,7 +198,7 @@ class Writer:
             outcome = Outcome(kind, answer, None)
             outcome.write = write
             return outcome
-        if done == stored:
+        if same(done, stored):
             return Outcome(kind, stored, None)
         return self._put(kind, namespace, name, done, dry_run)
 

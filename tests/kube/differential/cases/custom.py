@@ -138,6 +138,9 @@ CASES = [
     case("the words of an enum are given", worded(post(WIDGETS, widget(changes={"spec": {"color": "pink"}})))),
     case("the words of a missing field are given", worded(post(WIDGETS, widget(changes={"spec": {"size": None}})))),
     case("the words of a wrong type are given", worded(post(WIDGETS, widget(changes={"spec": {"size": "x"}})))),
+    changed("a number that becomes a boolean is refused", {"size": 1}, {"size": True}),
+    changed("a one that becomes true is a change", {"free": {"a": 1}}, {"free": {"a": True}}),
+    changed("a zero that becomes false is a change", {"free": {"a": [0]}}, {"free": {"a": [False]}}),
     changed("a merge patch is validated by the schema", {}, {"size": 101}),
     changed(
         "a merge patch replaces lists of a custom resource", {"ports": [{"name": "a"}]}, {"ports": [{"name": "b"}]}

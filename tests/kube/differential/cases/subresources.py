@@ -343,6 +343,7 @@ CASES = [
         MADE_POD,
         post(f"{P}/eviction", {**EVICTION, "metadata": {"name": "b"}}),
     ),
+    case("an eviction without a name", MADE_POD, post(f"{P}/eviction", {**EVICTION, "metadata": {}})),
     case(
         "an eviction of what is not there is refused",
         post(f"{PODS}/absent/eviction", {**EVICTION, "metadata": {"name": "absent"}}),

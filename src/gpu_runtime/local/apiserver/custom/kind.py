@@ -12,7 +12,7 @@ from gpu_runtime.local.apiserver.custom.values import check, check_lists
 from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
 from gpu_runtime.local.apiserver.schema import Reading
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.store import Object, same
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -62,7 +62,7 @@ class CustomStrategy(Strategy):
         self.fields = fields
 
     def changed(self, new: Object, old: Object) -> bool:
-        return _desired(new) != _desired(old)
+        return not same(_desired(new), _desired(old))
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         status = new.get("status")

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.custom.structural import Schema
 from gpu_runtime.local.apiserver.errors import Cause, Reason, duplicate, quoted, required, too_long, too_many, wrong
+from gpu_runtime.local.apiserver.store import same
 
 ABSENT: Any = object()
 """The old value where there is none to compare with."""
@@ -21,7 +22,7 @@ ABSENT: Any = object()
 
 def check(value: Any, schema: Schema, path: str = "", old: Any = ABSENT) -> list[Cause]:
     """Causes for everything that does not fit; what an update leaves as it was is not judged again."""
-    if old is not ABSENT and old == value and type(old) is type(value):
+    if old is not ABSENT and same(old, value):
         return []
     if value is None and schema.get("nullable"):
         return []

@@ -101,6 +101,14 @@ def bind(pod: Object, node: str, now: str) -> None:
     bump_generation(pod, before)
 
 
+def disrupt(pod: Object, now: str) -> None:
+    """Notes on a pod that it ends because somebody asked for an eviction."""
+    conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "DisruptionTarget"]
+    reason, text = "EvictionByEvictionAPI", "Eviction API: evicting"
+    found = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    pod["status"]["conditions"] = [*conditions, {**found, "reason": reason, "message": text}]
+
+
 def _fixed(spec: Object) -> Object:
     """What no update may change."""
     found = copy.deepcopy(spec)
