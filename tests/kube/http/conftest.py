@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from equipment.fake_nodes import fake_node
 from equipment.fixtures import fault_proxy
 from equipment.servers import ApiServer
 from equipment.waiting import eventually_sync
@@ -32,8 +34,20 @@ def installed(api_server: ApiServer) -> ApiServer:
     return api_server
 
 
+@pytest.fixture(scope="session")
+def ready_node(request: pytest.FixtureRequest, installed: ApiServer) -> None:
+    """A node that stock can be on. Nothing runs on it where no kwok plays it; here nothing has to."""
+    if installed.kind == "real":
+        request.getfixturevalue("fake_nodes")
+        return
+    node = fake_node("fake-0")
+    status = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}]}}
+    assert installed.request("POST", "/api/v1/nodes", node).status == HTTPStatus.CREATED
+    installed.kubectl("patch", "node", "fake-0", "--subresource=status", "--type=merge", "-p", json.dumps(status))
+
+
 @pytest.fixture
-async def world(installed: ApiServer, fake_nodes: list[str]) -> AsyncIterator[Places]:
+async def world(installed: ApiServer, ready_node: None) -> AsyncIterator[Places]:
     """Where the test's objects live."""
     async with Client(load_config(installed.kubeconfig), user_agent="a person") as client:
         with places(installed, client, "http") as made:
