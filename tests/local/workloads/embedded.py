@@ -36,3 +36,11 @@ def is_ready(process: subprocess.Popen[bytes], log: Path) -> bool:
     if process.poll() is not None:
         raise RuntimeError(f"local-cluster ended with {process.returncode}: {log.read_text()}")
     return any(line.startswith("ready: ") for line in log.read_text().splitlines())
+
+
+def children(cluster: int) -> dict[str, int]:
+    """The processes of a cluster beside its first, by the last word of their module's name."""
+    listed = Path(f"/proc/{cluster}/task/{cluster}/children").read_text().split()
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0") for pid in listed}
+    modules = {pid: words[words.index("-m") + 1] for pid, words in commands.items() if "-m" in words}
+    return {module.rpartition(".")[2]: pid for pid, module in modules.items()}

@@ -16,7 +16,7 @@ from equipment.servers import ApiServer, use_running
 from equipment.waiting import eventually_sync
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
 from local.node.machine import remains
-from local.workloads.embedded import local_cluster
+from local.workloads.embedded import children, local_cluster
 from local.workloads.scenarios import restarts
 from local.workloads.world import Document, World
 
@@ -45,14 +45,6 @@ def world_of(folder: Path) -> World:
 
 def has_account(server: ApiServer) -> bool:
     return server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default").status == 200
-
-
-def children(process: subprocess.Popen[bytes]) -> dict[str, int]:
-    """The cluster's own children by the last word of their module's name."""
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0") for pid in listed}
-    modules = {pid: words[words.index("-m") + 1] for pid, words in commands.items() if "-m" in words}
-    return {module.rpartition(".")[2]: pid for pid, module in modules.items()}
 
 
 def test_two_pods_on_one_port_answer_by_address_and_by_service_name(folder: Path) -> None:
@@ -84,9 +76,9 @@ def test_killed_controllers_and_a_killed_agent_come_back_and_no_pod_is_restarted
         world.deployment("web", replicas=2)
         world.until_complete("web")
         before = {pod["metadata"]["uid"] for pod in world.list("Pod")}
-        for pid in children(process).values():
+        for pid in children(process.pid).values():
             subprocess.run(["kill", "-KILL", str(pid)], check=True)
-        eventually_sync(lambda: len(children(process)) == 2, what="both children are back")
+        eventually_sync(lambda: len(children(process.pid)) == 2, what="both children are back")
         world.kubectl("scale", "deployment/web", "--replicas=3")
         world.until_complete("web")
         pods = {pod["metadata"]["uid"]: pod for pod in world.list("Pod")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from gpu_runtime.local.controllers.endpoints import Service, slices
 from gpu_runtime.local.controllers.machines import Lease, Taint
-from gpu_runtime.local.controllers.nodes import NOT_READY, UNREACHABLE, is_silent, leaves_in, taints
+from gpu_runtime.local.controllers.nodes import NOT_READY, UNREACHABLE, Heartbeats, leaves_in, taints
 from gpu_runtime.local.controllers.quota import ResourceQuota, usage
 from gpu_runtime.local.controllers.selectors import matches
 from gpu_runtime.local.controllers.status_writer import status_patch
@@ -72,10 +73,28 @@ def lease(seconds: float) -> Lease:
     return msgspec.convert({"metadata": {"name": "n"}, "spec": {"renewTime": ago(seconds)}}, Lease)
 
 
-def test_a_node_is_silent_when_its_lease_is_old() -> None:
-    assert not is_silent(a_node(), lease(30), NOW)
-    assert is_silent(a_node(), lease(50), NOW)
-    assert not is_silent(a_node(), None, NOW)
+class HandClock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def test_a_node_is_silent_from_the_last_change_of_its_lease_that_we_saw() -> None:
+    clock = HandClock()
+    heartbeats = Heartbeats(clock)
+    assert heartbeats.silent_for("n", lease(86400)) == 0  # stopped over night, and not lost
+    clock.seconds = 30
+    assert heartbeats.silent_for("n", lease(86400)) == 30
+    assert heartbeats.silent_for("n", lease(1)) == 0
+    clock.seconds = 80
+    assert heartbeats.silent_for("n", lease(1)) == 50
+    heartbeats.forget("n")
+    assert heartbeats.silent_for("n", None) == 0
 
 
 @pytest.mark.parametrize(

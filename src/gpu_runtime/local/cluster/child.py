@@ -15,7 +15,6 @@ from gpu_runtime.kube.backoff import Exponential
 BEGIN = b"begin\n"
 READY = "ready"
 RESTARTS = Exponential(0.1, 10.0)
-CALM_SECONDS = 30.0
 
 
 class Child:
@@ -42,13 +41,12 @@ class Child:
     async def run(self) -> None:
         """Keeps it running until `stop`."""
         failures = 0
-        loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
-            started = loop.time()
+            self.ready.clear()
             code = await self._once()
             if self._stopping.is_set():
                 return
-            failures = 0 if loop.time() - started > CALM_SECONDS else failures + 1
+            failures = 0 if self.ready.is_set() else failures + 1  # one that came so far may well do so again
             wait = RESTARTS.after(failures)
             self._log.warning("died; starting it again", code=code, seconds=wait)
             await asyncio.sleep(wait)

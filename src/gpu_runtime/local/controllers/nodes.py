@@ -26,11 +26,27 @@ NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 _OURS = {NOT_READY, UNREACHABLE, UNSCHEDULABLE_TAINT}
 
 
-def is_silent(node: Node, lease: Lease | None, now: datetime) -> bool:
-    """Whether its agent has not been heard of for too long."""
-    heard = lease.spec.renewTime if lease is not None else None
-    heard = heard or node.metadata.creationTimestamp or now
-    return now - heard > timedelta(seconds=SILENT_SECONDS)
+class Heartbeats:
+    """Knows how long each node has been silent, by our own clock.
+
+    What a lease says is compared with what it said before, never with the time of day: a machine that slept, or a
+    cluster that was stopped over night, has not lost its node.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heard: dict[str, tuple[datetime | None, float]] = {}
+
+    def silent_for(self, node: str, lease: Lease | None) -> float:
+        """Seconds since the node's lease was last seen to change."""
+        renewed, now = lease.spec.renewTime if lease is not None else None, self._clock.monotonic()
+        last = self._heard.get(node)
+        if last is None or last[0] != renewed:
+            last = self._heard[node] = (renewed, now)
+        return now - last[1]
+
+    def forget(self, node: str) -> None:
+        self._heard.pop(node, None)
 
 
 def taints(node: Node, ready: str, now: datetime) -> list[Taint]:
@@ -82,6 +98,7 @@ class NodeReconciler:
         self._leases = leases
         self._pods = pods
         self._missing: dict[str, float] = {}
+        self._heartbeats = Heartbeats(clock)
         self._clock = clock
 
     async def reconcile(self, key: Key) -> Result:
@@ -90,8 +107,8 @@ class NodeReconciler:
             return await self._gone(key)
         self._missing.pop(key.name, None)
         now = self._clock.now()
-        silent = is_silent(node, self._leases.get(Key(NODE_LEASES, key.name)), now)
-        if silent and node.ready == "True":
+        silent = self._heartbeats.silent_for(key.name, self._leases.get(Key(NODE_LEASES, key.name)))
+        if silent > SILENT_SECONDS and node.ready == "True":
             node = await self._declare_unknown(node, now)
         wanted = taints(node, node.ready, now)
         if {(one.key, one.effect) for one in wanted} != {(one.key, one.effect) for one in node.spec.taints}:
@@ -144,6 +161,7 @@ class NodeReconciler:
 
     async def _gone(self, key: Key) -> Result:
         """Pods of a node that no longer exists have nobody who could end them in order."""
+        self._heartbeats.forget(key.name)
         pods = self._pods.find(NODE, key.name)
         if not pods:
             self._missing.pop(key.name, None)
