@@ -29,6 +29,8 @@ NAMESPACES = "/api/v1/namespaces"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 POLL_SECONDS = 0.05
 SERVED_SECONDS = 30.0
+NODES = "/api/v1/nodes"
+NODE_SECONDS = 60.0
 
 
 def namespaces() -> list[Document]:
@@ -67,6 +69,22 @@ async def install(kubeconfig: Path) -> None:
         raise StartFailed("installation", str(error)) from error
 
 
+async def until_a_node_is_ready(kubeconfig: Path) -> None:
+    """A cluster without one takes every object and runs none."""
+    try:
+        async with Client(load_config(kubeconfig), user_agent="gpu-runtime-up") as client:
+            async with asyncio.timeout(NODE_SECONDS):
+                while True:
+                    nodes = (await _read(client, NODES))["items"]
+                    if any(_condition(node, "Ready") for node in nodes):
+                        return
+                    await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise StartFailed("local-cluster", f"no node is ready after {NODE_SECONDS:g} s") from None
+    except KubeError as error:
+        raise StartFailed("local-cluster", str(error)) from error
+
+
 async def _ensure(client: Client, collection: str, document: Document) -> bool:
     """Creates the object; False when there is one of its name."""
     name = document["metadata"]["name"]
@@ -90,7 +108,7 @@ async def _define(client: Client, document: Document) -> None:
             except Conflict:
                 continue
             current = True
-        elif _served(live):
+        elif _condition(live, "Established"):
             return
         else:
             await asyncio.sleep(POLL_SECONDS)
@@ -101,9 +119,9 @@ async def _read(client: Client, path: str) -> Document:
     return found
 
 
-def _served(live: Document) -> bool:
+def _condition(live: Document, kind: str) -> bool:
     conditions = live.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
 
 
 def _priority_class(name: str, value: int, preemption: str, description: str) -> Document:

@@ -17,14 +17,21 @@ CLUSTER_STOP_SECONDS = 60.0  # pods are given their time to end
 COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 
 
-def cluster(layout: Layout, ports: Ports, gpus: int | None, prepare: Callable[[], Awaitable[None]]) -> Program:
-    """The embedded cluster; `prepare` is done when it answers."""
+def cluster(
+    layout: Layout,
+    ports: Ports,
+    gpus: int | None,
+    prepare: Callable[[], Awaitable[None]],
+    complete: Callable[[], Awaitable[None]],
+) -> Program:
+    """The embedded cluster; `prepare` is done when it answers, and `complete` waits for the rest of it."""
     wanted = ("--gpus", str(gpus)) if gpus is not None else ()
     return Program(
         name=CLUSTER,
         command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted),
         health=f"{kubernetes_url(ports)}/readyz",
         prepare=prepare,
+        complete=complete,
         environment=_version(),
         address=kubernetes_url(ports),
         stop_seconds=CLUSTER_STOP_SECONDS,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import urlsplit
 
 from gpu_runtime.cmd.up import console
@@ -71,33 +73,28 @@ def _welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
     console.welcome(layout, ports, kubeconfig, machine)
 
 
-Install = Callable[[Path], Awaitable[None]]
-
-
-def _load_installer() -> Install:
-    from gpu_runtime.cmd.up.prerequisites import install  # noqa: PLC0415
-
-    return install
-
-
-async def _install(kubeconfig: Path, loading: Awaitable[Install]) -> None:
-    await (await loading)(kubeconfig)
+async def _with_cluster(kubeconfig: Path, loading: Awaitable[ModuleType], what: str) -> None:
+    """Does one thing of the module that speaks to the cluster."""
+    await getattr(await loading, what)(kubeconfig)
 
 
 async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     """What to run and where; writes the settings files and remembers the ports."""
     layout, folder = options.layout, options.layout.supervised
     # Loading a Kubernetes client takes as long as the start of the cluster: it happens beside it.
-    loading = asyncio.get_running_loop().run_in_executor(None, _load_installer)
+    loading = asyncio.get_running_loop().run_in_executor(None, import_module, "gpu_runtime.cmd.up.prerequisites")
     before = layout.remembered()
     ports = choose(options.port, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
     settings = write_settings(folder, options.config, ports)
     layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
     if options.kubeconfig is not None:
-        await _install(kubeconfig, loading)
+        await _with_cluster(kubeconfig, loading, "install")
         return ports, kubeconfig, product(settings, kubeconfig, ports, after=())
-    embedded = cluster(layout, ports, options.gpus, partial(_install, kubeconfig, loading))
+    work = partial(_with_cluster, kubeconfig, loading)
+    embedded = cluster(
+        layout, ports, options.gpus, prepare=partial(work, "install"), complete=partial(work, "until_a_node_is_ready")
+    )
     return ports, kubeconfig, [embedded, *product(settings, kubeconfig, ports, after=(CLUSTER,))]
 
 

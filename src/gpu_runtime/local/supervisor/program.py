@@ -24,6 +24,8 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[], Awaitable[None]] | None = None
     """Done once, when it has become ready for the first time and before those after it start."""
+    complete: Callable[[], Awaitable[None]] | None = None
+    """Done once, while those after it start already: until then not everything is ready."""
     address: str = ""
     """Where it serves, for people."""
     stop_seconds: float = STOP_SECONDS

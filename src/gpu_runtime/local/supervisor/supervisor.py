@@ -70,6 +70,8 @@ class Supervisor:
         if watcher.program.prepare is not None:
             await watcher.program.prepare()
         started[watcher.program.name].set()
+        if watcher.program.complete is not None:
+            await watcher.program.complete()
 
     async def _stop(self) -> None:
         for level in reversed(self._levels):
