@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -130,7 +131,12 @@ def body_of_create(wish: Wish, name: str, random: Random) -> Json:
     if wish.flavour == "valid":
         return merged(body, random.choice(EXTRAS))
     if wish.flavour == "missing":
-        return without(body, random.choice([*wish.kind.required, "metadata.name"]))
+        known = [*wish.kind.required, "metadata.name"]
+        return altered(body, random.choice(known if random.random() < 0.5 else list(places(body))))
+    if wish.flavour == "wrong type" and random.random() < 0.7:
+        return altered(
+            body, random.choice(list(places(body))), random.choice(["text", 5, True, [], {}, [5], 1.5, None])
+        )
     return merged(body, changes(wish, random)) if wish.flavour != "stale" else body
 
 
@@ -235,12 +241,28 @@ def nested(path: str, value: Json) -> Json:
     return value
 
 
-def without(body: Json, path: str) -> Json:
-    """A copy of `body` that lacks one field."""
+def places(body: Json, path: str = "") -> Iterator[str]:
+    """Every field of an object, however deep; what names its kind and lane is left alone."""
+    items = body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
+    for key, value in items:
+        inner = f"{path}.{key}".lstrip(".")
+        if inner not in ("apiVersion", "kind", "metadata") and not inner.startswith("metadata.labels"):
+            yield inner
+        yield from places(value, inner)
+
+
+REMOVED: Json = object()
+
+
+def altered(body: Json, path: str, value: Json = REMOVED) -> Json:
+    """A copy of `body` in which one field is another value, or is not there."""
     result = copy.deepcopy(body)
-    *parents, last = path.split(".")
+    *parents, last = (int(part) if part.isdecimal() else part for part in path.split("."))
     inner = result
     for part in parents:
         inner = inner[part]
-    inner.pop(last, None)
+    if value is REMOVED:
+        inner.pop(last)
+    else:
+        inner[last] = value
     return result

@@ -186,13 +186,19 @@ def check_lists(value: Any, schema: Schema, path: str = "") -> list[Cause]:
         kind = schema.get("x-kubernetes-list-type")
         if kind == "set":
             causes += _repeated(value, path)
-        elif kind == "map" and all(isinstance(one, dict) for one in value):
-            keys = schema.get("x-kubernetes-list-map-keys") or []
-            causes += _repeated([{key: one[key] for key in keys if key in one} for one in value], path)
+        elif kind == "map":
+            causes += _repeated_keys(value, schema.get("x-kubernetes-list-map-keys") or [], path)
         if isinstance(schema.get("items"), dict):
             for at, one in enumerate(value):
                 causes += check_lists(one, schema["items"], f"{path}[{at}]")
     return causes
+
+
+def _repeated_keys(value: list[Any], keys: list[str], path: str) -> list[Cause]:
+    other = next((at for at, one in enumerate(value) if not isinstance(one, dict)), None)
+    if other is not None:
+        return [wrong(_field(f"{path}[{other}]"), value[other], "must be an object for an array of list-type map")]
+    return _repeated([{key: one[key] for key in keys if key in one} for one in value], path)
 
 
 def _repeated(keys: list[Any], path: str) -> list[Cause]:
