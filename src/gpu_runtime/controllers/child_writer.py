@@ -1,11 +1,9 @@
-"""Children through `kube.Children`, left alone when they equal what is wanted, and their repair told to people."""
+"""Children through `kube.Children`, and their repair told to people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
-
-from msgspec import Struct, structs
 
 from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.meta.object import Key, Object
@@ -22,7 +20,7 @@ from gpu_runtime.api.v1alpha1.reasons import (
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.markers import is_controlled_by
 from gpu_runtime.controllers.mirror import Mirror
-from gpu_runtime.kube.children import Change, Children, Written, check_ownership
+from gpu_runtime.kube.children import Change, Children, Written
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.resource import Resource
 
@@ -56,12 +54,7 @@ class ChildWriter:
 
     async def ensure(self, parent: Parent, resource: Resource[T], desired: T, mirror: Mirror[T]) -> T:
         """Makes the child be as `desired`, and gives it as it then is."""
-        cached = mirror.get(desired.metadata.key)
-        if cached is not None:
-            check_ownership(resource, desired, cached)
-            if cached.metadata.deletionTimestamp is None and equals(cached, desired):
-                return cached
-        written: Written[T] = await self.children.ensure(resource, desired, cached)
+        written: Written[T] = await self.children.ensure(resource, desired, mirror.get(desired.metadata.key))
         if self.recorder is not None and (what := REPAIRS.get(written.change)) and is_settled(parent):
             message = f"{resource.kind} {desired.metadata.name} {what}"
             self.recorder.event(self.owner, parent, DRIFT_REPAIRED, message)
@@ -78,13 +71,3 @@ def is_settled(parent: Parent) -> bool:
     """Whether all children of the spec as it is now were made before: what must still be written is then a repair."""
     ready = find_condition(parent.status.conditions, READY)
     return ready is not None and ready.reason in BUILT and ready.observedGeneration == parent.metadata.generation
-
-
-def equals(live: Object, desired: Object) -> bool:
-    """Whether the child is as wanted in every field of its Struct; others' labels and annotations do not count."""
-    assert isinstance(live, Struct)
-    have, want = live.metadata, desired.metadata
-    if not (want.labels.items() <= have.labels.items() and want.annotations.items() <= have.annotations.items()):
-        return False
-    theirs = {"metadata": want} | ({"status": desired.status} if hasattr(desired, "status") else {})
-    return structs.replace(live, **theirs) == desired
