@@ -17,6 +17,8 @@ from gpu_runtime.local.apiserver.options import WriteOptions, write_options
 from gpu_runtime.local.apiserver.store import Object, decode, encode
 from gpu_runtime.local.apiserver.targets import Target
 
+LONGEST_WARNINGS = 4096
+
 
 @dataclass
 class Call:
@@ -66,9 +68,16 @@ class Call:
         return json_response(body, status, self.headers())
 
     def headers(self) -> CIMultiDict[str]:
-        """One Warning header for each warning."""
-        quoted = [one.replace("\\", "\\\\").replace('"', '\\"') for one in dict.fromkeys(self.warnings)]
-        return CIMultiDict([("Warning", f'299 - "{one}"') for one in quoted])
+        """One Warning header for each warning; what a client made up must not break the header or fill it."""
+        found: CIMultiDict[str] = CIMultiDict()
+        left = LONGEST_WARNINGS
+        for text in dict.fromkeys(self.warnings):
+            plain = "".join(one if one.isprintable() else " " for one in text)[:left]
+            left -= len(plain)
+            if plain:
+                escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
+                found.add("Warning", f'299 - "{escaped}"')
+        return found
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -14,7 +14,8 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.quantities import PATTERN_TEXT, NotAQuantity, canonical
 
-_MICRO = re.compile(r"[^.]*\.\d{6}(Z|[+-]\d\d:\d\d)")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class WrongType(Exception):
@@ -161,15 +162,15 @@ class Moment(Node):
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, str):
             raise _mismatch(value, path, reading, "string")
+        written = (_TIME if self.spec == "seconds" else _MICRO).fullmatch(value)
         try:
-            found = datetime.fromisoformat(value)
-        except ValueError:
+            found = datetime.fromisoformat(value).astimezone(UTC) if written else None
+        except (ValueError, OverflowError):
             found = None
-        exact = self.spec == "seconds" or _MICRO.fullmatch(value)
-        if found is None or "T" not in value or found.tzinfo is None or not exact:
+        if found is None:
             layout = "2006-01-02T15:04:05Z07:00" if self.spec == "seconds" else "2006-01-02T15:04:05.000000Z07:00"
             raise WrongType(f'parsing time "{value}" as "{layout}": cannot parse "{value}"')
-        return found.astimezone(UTC).isoformat(timespec=self.spec).replace("+00:00", "Z")
+        return found.isoformat(timespec=self.spec).replace("+00:00", "Z")
 
 
 class Binary(Node):

@@ -191,7 +191,7 @@ def _field(record: Record, path: str, supported: tuple[str, ...]) -> str:
 
 
 def selects(selector: dict[str, object] | None, labels: Labels) -> bool:
-    """Whether a LabelSelector object (matchLabels, matchExpressions) selects these labels; none selects nothing."""
+    """Whether a LabelSelector object selects these labels; none, or one that cannot be read, selects nothing."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
@@ -201,8 +201,10 @@ def selects(selector: dict[str, object] | None, labels: Labels) -> bool:
     expressions = selector.get("matchExpressions") or []
     assert isinstance(expressions, list)
     operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+    if any(one.get("operator") not in operators for one in expressions):
+        return False
     return all(
-        Requirement(one["key"], operators[one["operator"]], frozenset(one.get("values") or [])).matches(labels)
+        Requirement(one.get("key", ""), operators[one["operator"]], frozenset(one.get("values") or [])).matches(labels)
         for one in expressions
     )
 
@@ -214,7 +216,7 @@ def selector_text(selector: dict[str, Any] | None) -> str:
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for one in selector.get("matchExpressions") or []:
         values = ",".join(sorted(one.get("values") or []))
-        match one["operator"]:
+        match one.get("operator"):
             case "In":
                 terms.append(f"{one['key']} in ({values})")
             case "NotIn":

@@ -24,6 +24,7 @@ from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.custom.definitions import Definitions
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import StartError
+from gpu_runtime.local.apiserver.expiry import expire_events
 from gpu_runtime.local.apiserver.housekeeping import Housekeeping
 from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
@@ -99,7 +100,7 @@ class ApiServer:
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5)
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=_tls(pems)).start()
-        self._chores = asyncio.create_task(self._compact_regularly())
+        self._chores = asyncio.create_task(self._tidy_regularly())
         write_kubeconfig(self.kubeconfig, self.url, pems, token)
 
     async def _must_have_written(self) -> None:
@@ -108,10 +109,11 @@ class ApiServer:
         except WriteFailed as error:
             raise StartError(f"cannot write to data directory {self._settings.data_dir}: {error}") from error
 
-    async def _compact_regularly(self) -> None:
+    async def _tidy_regularly(self) -> None:
         while True:
             await asyncio.sleep(max(0.1, self._settings.keep_seconds / 5))
             self.store.compact_by_age()
+            expire_events(self.cluster)
 
     async def stop(self) -> None:
         """Lets running requests finish, ends watches, and closes the store."""

@@ -34,12 +34,12 @@ class DefinitionStrategy(Strategy):
 
     def prepare_create(self, obj: Object, now: str) -> None:
         super().prepare_create(obj, now)
-        stored = [one["name"] for one in obj["spec"].get("versions", []) if one.get("storage")]
+        stored = [one.get("name", "") for one in obj["spec"].get("versions", []) if one.get("storage")]
         obj["status"] = {"storedVersions": stored, "acceptedNames": {}}
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
-        stored = [one["name"] for one in new["spec"].get("versions", []) if one.get("storage")]
+        stored = [one.get("name", "") for one in new["spec"].get("versions", []) if one.get("storage")]
         known = new.setdefault("status", {}).setdefault("storedVersions", [])
         new["status"]["storedVersions"] = known + [name for name in stored if name not in known]
 
@@ -116,7 +116,7 @@ class DefinitionStrategy(Strategy):
 
 def _stored_versions(definition: Object) -> list[Cause]:
     """A version that objects may still be stored in cannot be dropped."""
-    served = {one["name"] for one in definition["spec"].get("versions", [])}
+    served = {one.get("name", "") for one in definition["spec"].get("versions", [])}
     causes = []
     for at, name in enumerate(definition.get("status", {}).get("storedVersions", [])):
         if name not in served:

@@ -198,14 +198,16 @@ def _ports(spec: Object, headless: bool) -> list[Cause]:
 
 def _addresses(spec: Object) -> list[Cause]:
     found = spec.get("clusterIPs") or []
-    if spec["type"] == "ExternalName" or not found or found[0] == "None":
+    if spec["type"] == "ExternalName" or not found:
+        return []
+    if spec.get("clusterIP") != found[0]:
+        return [wrong("spec.clusterIPs", found, "first value must match `clusterIP`")]
+    if found[0] == "None":
         return []
     try:
         ipaddress.ip_address(found[0])
     except ValueError:
         return [wrong("spec.clusterIPs[0]", found[0], "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
-    if spec.get("clusterIP") != found[0]:
-        return [wrong("spec.clusterIPs", found, "first value must match `clusterIP`")]
     return []
 
 
