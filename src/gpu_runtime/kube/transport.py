@@ -74,6 +74,7 @@ class Transport:
                     data=data,
                     headers=headers,
                     timeout=timeout,
+                    middlewares=() if method == "GET" else (_Once(),),
                     server_hostname=self.config.tls_server_name,
                     allow_redirects=False,
                 ) as response:
@@ -94,6 +95,24 @@ class Transport:
             who = f"{self.config.server} does not accept the credentials of {self.config.source}"
             error.args = (f"{error.message}: {who}: they may have expired; log in again or renew the token",)
         return error
+
+
+class _Once:
+    """Keeps aiohttp from sending a PUT or DELETE again by itself when a kept connection breaks.
+
+    The second one would be told Conflict or NotFound although the first was done.
+    """
+
+    def __init__(self) -> None:
+        self._sent = False
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if self._sent:
+            raise aiohttp.ServerDisconnectedError
+        self._sent = True
+        return await handler(request)
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
