@@ -6,7 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_KEY, _VALUE = r"[A-Za-z0-9_./-]+", r"[A-Za-z0-9_.-]*"
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+# As the API server has keys and values: a watch hands it the selector as it came.
+_KEY, _VALUE = rf"({_PART}(\.{_PART})*/)?{_NAME}", rf"({_NAME})?"
 _ONE = rf"(! *{_KEY}|{_KEY}( *(==|=|!=) *{_VALUE}| +(in|notin) *\({_VALUE}( *, *{_VALUE})*\))?)"
 PATTERN = rf"^( *{_ONE} *(, *{_ONE} *)*)?$"
 """What a selector looks like, for schemas."""
