@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpu_runtime.local.apiserver.errors import Status
+from gpu_runtime.local.apiserver.records import Record, encode
 from gpu_runtime.local.apiserver.selectors import matcher, parse_fields, parse_labels, selector_text, selects
-from gpu_runtime.local.apiserver.store import Record, encode
 
 LABELS = {"tier": "front", "size": "5"}
 

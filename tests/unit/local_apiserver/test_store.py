@@ -10,7 +10,8 @@ import pytest
 
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.journal import Journal
-from gpu_runtime.local.apiserver.store import Compacted, Event, Object, Record, Store, WriteFailed
+from gpu_runtime.local.apiserver.records import Event, Object, Record
+from gpu_runtime.local.apiserver.store import Compacted, Store, WriteFailed
 
 
 def thing(value: int) -> Object:

@@ -16,7 +16,8 @@ from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allo
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.negotiation import wanted_form, wants_yaml
 from gpu_runtime.local.apiserver.openapi import OpenApi
-from gpu_runtime.local.apiserver.store import WriteFailed, decode
+from gpu_runtime.local.apiserver.records import decode
+from gpu_runtime.local.apiserver.store import WriteFailed
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
 from gpu_runtime.local.apiserver.targets import Target, parse_target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.documents import read
 from gpu_runtime.local.apiserver.options import WriteOptions
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 

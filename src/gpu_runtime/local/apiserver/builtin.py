@@ -8,8 +8,9 @@ from importlib.resources import files
 from typing import Any
 
 from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind, Registry
-from gpu_runtime.local.apiserver.schema import Library, Node
-from gpu_runtime.local.apiserver.store import decode
+from gpu_runtime.local.apiserver.library import Library
+from gpu_runtime.local.apiserver.records import decode
+from gpu_runtime.local.apiserver.schema import Node
 from gpu_runtime.local.apiserver.strategies import STRATEGIES
 
 

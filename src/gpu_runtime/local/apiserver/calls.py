@@ -14,7 +14,7 @@ from gpu_runtime.local.apiserver.documents import check_type, parse, read
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.negotiation import PARTIAL, TABLE
 from gpu_runtime.local.apiserver.options import WriteOptions, write_options
-from gpu_runtime.local.apiserver.store import Object, decode, encode
+from gpu_runtime.local.apiserver.records import Object, decode, encode
 from gpu_runtime.local.apiserver.targets import Target
 
 LONGEST_WARNINGS = 4096

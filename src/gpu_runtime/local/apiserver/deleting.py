@@ -10,7 +10,8 @@ from gpu_runtime.local.apiserver.errors import Subject, conflict, not_found
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.metadata import FOREGROUND, ORPHAN
 from gpu_runtime.local.apiserver.options import DeleteOptions
-from gpu_runtime.local.apiserver.store import Object, Store, Write
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.store import Store, Write
 
 
 class Deletion:

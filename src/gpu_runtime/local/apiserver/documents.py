@@ -12,8 +12,8 @@ from gpu_runtime.local.apiserver import protobuf
 from gpu_runtime.local.apiserver.builtin import named_node
 from gpu_runtime.local.apiserver.errors import Subject, bad_request, invalid, unsupported_media_type, wrong
 from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.records import Object, decode
 from gpu_runtime.local.apiserver.schema import Reading, WrongType
-from gpu_runtime.local.apiserver.store import Object, decode
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = f"application/json, application/yaml, {PROTOBUF}"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.options import DeleteOptions
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 KEPT = timedelta(hours=1)
 

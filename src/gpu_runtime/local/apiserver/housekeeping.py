@@ -11,7 +11,7 @@ from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.quantities import spelled
-from gpu_runtime.local.apiserver.store import Event, Object
+from gpu_runtime.local.apiserver.records import Event, Object
 
 _ROOT_CA = "kube-root-ca.crt"
 _ABOUT_CA = (

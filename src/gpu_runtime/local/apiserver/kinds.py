@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from gpu_runtime.local.apiserver.errors import Subject
+from gpu_runtime.local.apiserver.records import Object, Record
 from gpu_runtime.local.apiserver.schema import Node, Reading
-from gpu_runtime.local.apiserver.store import Object, Record
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 

@@ -8,7 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 
 from gpu_runtime.local.apiserver.certificates import Certificates
-from gpu_runtime.local.apiserver.store import encode
+from gpu_runtime.local.apiserver.records import encode
 
 
 def ensure_token(folder: Path) -> str:

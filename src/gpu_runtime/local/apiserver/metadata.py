@@ -14,7 +14,7 @@ from gpu_runtime.local.apiserver.names import (
     name_causes,
     qualified_name,
 )
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

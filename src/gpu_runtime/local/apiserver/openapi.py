@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.builtin import data, library
 from gpu_runtime.local.apiserver.kinds import Kind, Registry
-from gpu_runtime.local.apiserver.store import encode
+from gpu_runtime.local.apiserver.records import encode
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 

@@ -17,7 +17,7 @@ from gpu_runtime.local.apiserver.errors import (
     unsupported,
     wrong,
 )
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 Query = Mapping[str, str]
 

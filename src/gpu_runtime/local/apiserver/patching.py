@@ -20,7 +20,7 @@ from gpu_runtime.local.apiserver.errors import (
 from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.patch import BadDirective, NotAPatch, PatchFailed, json_patch, merge_patch
-from gpu_runtime.local.apiserver.store import Object, decode, encode
+from gpu_runtime.local.apiserver.records import Object, decode, encode
 from gpu_runtime.local.apiserver.strategic import strategic_patch
 from gpu_runtime.local.apiserver.writing import Change, check_name
 

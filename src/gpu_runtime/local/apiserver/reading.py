@@ -12,8 +12,9 @@ import msgspec
 from gpu_runtime.local.apiserver.errors import Status, bad_request, gone
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import ReadOptions
+from gpu_runtime.local.apiserver.records import Record, encode
 from gpu_runtime.local.apiserver.selectors import Matcher
-from gpu_runtime.local.apiserver.store import Compacted, Record, Store, encode
+from gpu_runtime.local.apiserver.store import Compacted, Store
 
 
 class Page(NamedTuple):

@@ -12,8 +12,8 @@ from gpu_runtime.local.apiserver.documents import check_type, read
 from gpu_runtime.local.apiserver.errors import Status, Subject, bad_request, invalid, not_found, wrong
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.patching import apply, media_type, parsed, unreadable
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.selectors import selector_text
-from gpu_runtime.local.apiserver.store import Object
 
 _SUBJECT = Subject("autoscaling", "scales", "Scale")
 

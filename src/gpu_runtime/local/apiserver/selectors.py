@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gpu_runtime.local.apiserver.errors import Status, bad_request
 from gpu_runtime.local.apiserver.names import label_value, qualified_name
-from gpu_runtime.local.apiserver.store import Record
+from gpu_runtime.local.apiserver.records import Record
 
 Labels = dict[str, str]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause
 from gpu_runtime.local.apiserver.names import NameRule, dns_subdomain
-from gpu_runtime.local.apiserver.store import Object, Store, same
+from gpu_runtime.local.apiserver.records import Object, same
+from gpu_runtime.local.apiserver.store import Store
 
 
 class Strategy:

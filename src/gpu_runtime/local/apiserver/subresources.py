@@ -15,7 +15,7 @@ from gpu_runtime.local.apiserver.documents import check_type
 from gpu_runtime.local.apiserver.errors import bad_request, conflict, not_found
 from gpu_runtime.local.apiserver.logs import LogQuery
 from gpu_runtime.local.apiserver.options import delete_options, number, truth
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.pods import bind as assign
 from gpu_runtime.local.apiserver.strategies.pods import disrupt
 

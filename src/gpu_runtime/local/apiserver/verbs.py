@@ -18,8 +18,8 @@ from gpu_runtime.local.apiserver.negotiation import PARTIAL, PLAIN, TABLE
 from gpu_runtime.local.apiserver.options import DeleteOptions, ReadOptions, delete_options, read_options
 from gpu_runtime.local.apiserver.patching import patch_of
 from gpu_runtime.local.apiserver.reading import Page, list_body, list_page, wait_for_version
+from gpu_runtime.local.apiserver.records import Object, encode
 from gpu_runtime.local.apiserver.selectors import matcher
-from gpu_runtime.local.apiserver.store import Object, encode
 from gpu_runtime.local.apiserver.watching import Render, Watch, too_old
 from gpu_runtime.local.apiserver.writing import Change, check_name
 

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable
 
 from gpu_runtime.local.apiserver.errors import Status, gone
 from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.records import Event, Object, Record, encode
 from gpu_runtime.local.apiserver.selectors import Matcher
-from gpu_runtime.local.apiserver.store import Event, Object, Record, Store, encode
+from gpu_runtime.local.apiserver.store import Store
 
 Render = Callable[[Record], bytes]
 

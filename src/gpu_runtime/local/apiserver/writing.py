@@ -18,8 +18,9 @@ from gpu_runtime.local.apiserver.errors import (
 )
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
+from gpu_runtime.local.apiserver.records import Object, encode, same
 from gpu_runtime.local.apiserver.schema import Reading
-from gpu_runtime.local.apiserver.store import Object, Store, Write, encode, same
+from gpu_runtime.local.apiserver.store import Store, Write
 
 Change = Callable[[Object], Object]
 """From the stored object to the wanted one; may raise Status."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpu_runtime.local.apiserver.kinds import Kind
-from gpu_runtime.local.apiserver.store import Object, Store
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.store import Store
 
 
 @dataclass

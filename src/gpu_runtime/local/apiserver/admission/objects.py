@@ -5,7 +5,8 @@ from __future__ import annotations
 from gpu_runtime.local.apiserver.admission import Attempt
 from gpu_runtime.local.apiserver.errors import forbidden
 from gpu_runtime.local.apiserver.quantities import nanos
-from gpu_runtime.local.apiserver.store import Object, Store
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.store import Store
 
 _PROTECTION = {
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",

@@ -7,7 +7,8 @@ from typing import Any
 from gpu_runtime.local.apiserver.admission import Attempt
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import forbidden
-from gpu_runtime.local.apiserver.store import Object, Store
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.store import Store
 
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -20,10 +21,19 @@ def _new_pod(attempt: Attempt) -> Object | None:
     return attempt.new
 
 
+def _updated_pod(attempt: Attempt) -> Object | None:
+    if attempt.kind.resource != "pods" or attempt.operation != "UPDATE" or attempt.subresource:
+        return None
+    return attempt.new
+
+
 class Priority:
     """Resolves priorityClassName to its value."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:
+        if (updated := _updated_pod(attempt)) is not None:
+            self._keep(updated["spec"], (attempt.old or {})["spec"])
+            return
         pod = _new_pod(attempt)
         if pod is None:
             return
@@ -44,6 +54,12 @@ class Priority:
             spec["priorityClassName"] = found["metadata"]["name"]
         spec["priority"] = value
         spec.setdefault("preemptionPolicy", policy)
+
+    def _keep(self, spec: Object, before: Object) -> None:
+        """What creation filled in stays when an update leaves it out."""
+        for name in ("priority", "preemptionPolicy"):
+            if spec.get(name) is None and before.get(name) is not None:
+                spec[name] = before[name]
 
     def _class(self, name: str, store: Store) -> Object | None:
         if name:
@@ -73,7 +89,7 @@ class DefaultTolerations:
     """A pod stays five minutes on a node that is not ready or not reachable."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
-        pod = _new_pod(attempt)
+        pod = _new_pod(attempt) or _updated_pod(attempt)
         if pod is None:
             return
         tolerations = pod["spec"].get("tolerations", [])

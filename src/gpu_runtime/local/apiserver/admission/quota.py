@@ -6,7 +6,8 @@ from gpu_runtime.local.apiserver.admission import Attempt
 from gpu_runtime.local.apiserver.admission.usage import Usage, in_scope, missing_compute, usage_of
 from gpu_runtime.local.apiserver.errors import forbidden
 from gpu_runtime.local.apiserver.quantities import nanos, spelled
-from gpu_runtime.local.apiserver.store import Object, Store
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.store import Store
 
 
 class ResourceQuotas:

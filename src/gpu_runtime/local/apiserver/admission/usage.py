@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.quantities import NANO, nanos
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 Usage = dict[str, int]
 """Quota resource -> amount in billionths."""

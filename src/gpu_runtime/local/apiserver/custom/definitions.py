@@ -8,8 +8,8 @@ from gpu_runtime.local.apiserver.custom.kind import kinds_of
 from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import DeleteOptions, WriteOptions
+from gpu_runtime.local.apiserver.records import Event, Object
 from gpu_runtime.local.apiserver.reports import failed
-from gpu_runtime.local.apiserver.store import Event, Object
 from gpu_runtime.local.apiserver.strategies.definitions import CLEANUP, set_condition
 from gpu_runtime.local.apiserver.writing import Change
 

@@ -11,8 +11,8 @@ from gpu_runtime.local.apiserver.custom.structural import Schema, fill_defaults,
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
 from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
+from gpu_runtime.local.apiserver.records import Object, same
 from gpu_runtime.local.apiserver.schema import Reading
-from gpu_runtime.local.apiserver.store import Object, same
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

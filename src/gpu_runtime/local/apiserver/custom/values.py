@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.custom.structural import Schema
 from gpu_runtime.local.apiserver.errors import Cause, Reason, duplicate, quoted, required, too_long, too_many, wrong
-from gpu_runtime.local.apiserver.store import same
+from gpu_runtime.local.apiserver.records import same
 
 ABSENT: Any = object()
 """The old value where there is none to compare with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.strategies.cluster_kinds import NamespaceStrategy, NodeStrategy
 from gpu_runtime.local.apiserver.strategies.definitions import DefinitionStrategy
+from gpu_runtime.local.apiserver.strategies.jobs import JobStrategy
 from gpu_runtime.local.apiserver.strategies.networking import EndpointSliceStrategy, NetworkPolicyStrategy
 from gpu_runtime.local.apiserver.strategies.plain import (
     BudgetStrategy,
@@ -19,7 +20,7 @@ from gpu_runtime.local.apiserver.strategies.pods import PodStrategy
 from gpu_runtime.local.apiserver.strategies.rbac import BindingStrategy, RoleStrategy
 from gpu_runtime.local.apiserver.strategies.services import ServiceStrategy
 from gpu_runtime.local.apiserver.strategies.storage import ClaimStrategy, StorageClassStrategy, VolumeStrategy
-from gpu_runtime.local.apiserver.strategies.workloads import DeploymentStrategy, JobStrategy, ReplicaSetStrategy
+from gpu_runtime.local.apiserver.strategies.workloads import DeploymentStrategy, ReplicaSetStrategy
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 _RBAC = "rbac.authorization.k8s.io"

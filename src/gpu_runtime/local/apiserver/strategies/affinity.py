@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import label_causes, label_value, qualified_name
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

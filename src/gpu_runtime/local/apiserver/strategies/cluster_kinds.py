@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns_label, qualified_name
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategy import Strategy, keep
 
 NAME_LABEL = "kubernetes.io/metadata.name"

@@ -9,7 +9,7 @@ from gpu_runtime.local.apiserver.custom.cel import Rules, Unsupported
 from gpu_runtime.local.apiserver.custom.values import check
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns1035_label, dns_subdomain
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen
 from gpu_runtime.local.apiserver.strategy import Strategy
 

@@ -6,7 +6,7 @@ import ipaddress
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns_label, dns_subdomain, port_name
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
 from gpu_runtime.local.apiserver.strategy import Strategy, bump_generation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns_label, dns_subdomain, label_causes, qualified_name
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import affinity_causes
 from gpu_runtime.local.apiserver.strategies.containers import container_causes, id_causes
 from gpu_runtime.local.apiserver.strategies.seccomp import seccomp_causes

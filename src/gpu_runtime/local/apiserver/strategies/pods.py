@@ -7,7 +7,7 @@ import ipaddress
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, wrong
 from gpu_runtime.local.apiserver.quantities import nanos
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.pod_defaults import containers, default_pod
 from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
 from gpu_runtime.local.apiserver.strategy import Strategy, bump_generation, keep
@@ -68,8 +68,10 @@ class PodStrategy(Strategy):
             causes.append(disallowed("spec", _MAY_CHANGE))
         return causes
 
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         causes = []
+        if (found := new.get("status", {}).get("qosClass")) != old.get("status", {}).get("qosClass"):
+            causes.append(wrong("status.qosClass", found, "field is immutable"))
         for field in ("podIPs", "hostIPs"):
             for at, one in enumerate(new.get("status", {}).get(field, [])):
                 causes += address_causes(one.get("ip", ""), f"status.{field}[{at}]")
@@ -131,9 +133,13 @@ def _deadline(now: Object, before: Object) -> list[Cause]:
     return []
 
 
+def _untimed(toleration: Object) -> Object:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+
 def _tolerations(now: Object, before: Object) -> list[Cause]:
-    added = now.get("tolerations", [])
-    if all(one in added for one in before.get("tolerations", [])):
+    kept = [_untimed(one) for one in now.get("tolerations", [])]
+    if all(_untimed(one) in kept for one in before.get("tolerations", [])):
         return []
     return [disallowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import path_segment
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 GROUP = "rbac.authorization.k8s.io"

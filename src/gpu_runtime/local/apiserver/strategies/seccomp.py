@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wrong
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 
 def seccomp_causes(profile: Object | None, field: str) -> list[Cause]:

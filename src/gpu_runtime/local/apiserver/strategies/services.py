@@ -7,7 +7,8 @@ import random
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns1035_label, dns_label, dns_subdomain, label_causes, port_name
-from gpu_runtime.local.apiserver.store import Object, Store
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.store import Store
 from gpu_runtime.local.apiserver.strategy import Strategy, keep
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")

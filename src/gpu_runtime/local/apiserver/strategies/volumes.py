@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import config_key, dns_label
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 
 _HOST_TYPES = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpu_runtime.local.apiserver.kinds import Kind
-from gpu_runtime.local.apiserver.store import Object, Record, encode
+from gpu_runtime.local.apiserver.records import Object, Record, encode
 from gpu_runtime.local.apiserver.table.cells import Columns, columns_of
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.selectors import selector_text
-from gpu_runtime.local.apiserver.store import Object
 from gpu_runtime.local.apiserver.table.durations import human, since
 from gpu_runtime.local.apiserver.table.pods import NONE, pod_cells
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.builtin import data
 from gpu_runtime.local.apiserver.kinds import Column, Kind
-from gpu_runtime.local.apiserver.store import Object
+from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.table.builtin import CELLS, Cells
 from gpu_runtime.local.apiserver.table.durations import since
 from gpu_runtime.local.apiserver.table.jsonpath import find

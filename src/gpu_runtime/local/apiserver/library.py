@@ -1,0 +1,83 @@
+"""The schemas of built-in kinds, made into nodes when first asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_runtime.local.apiserver.schema import (
+    Amount,
+    Binary,
+    Field,
+    Integer,
+    IntOrText,
+    Mapping,
+    Moment,
+    Node,
+    Number,
+    Sequence,
+    Struct,
+    Text,
+    Truth,
+)
+
+
+class Library:
+    """The schemas of every built-in kind, made into nodes when first asked for."""
+
+    def __init__(self, schemas: dict[str, Any], facts: dict[str, dict[str, str]]) -> None:
+        self._schemas = schemas
+        self._facts = facts
+        self._nodes: dict[str, Node] = {}
+
+    def named(self, name: str) -> Node:
+        found = self._nodes.get(name)
+        return found if found is not None else self._make_named(name)
+
+    def raw(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._schemas[name]
+        return found
+
+    def _make_named(self, name: str) -> Node:
+        special: dict[str, Node] = {
+            "Quantity": Amount(),
+            "IntOrString": IntOrText(),
+            "Time": Moment("seconds"),
+            "MicroTime": Moment("microseconds"),
+        }
+        short = name.rpartition(".")[2]
+        raw = self._schemas[name]
+        if short in special:
+            self._nodes[name] = special[short]
+        elif "properties" in raw:
+            struct = Struct(short)
+            self._nodes[name] = struct
+            facts = self._facts.get(name, {})
+            for key, one in raw["properties"].items():
+                strategy = one.get("x-kubernetes-patch-strategy", "")
+                merge_key = one.get("x-kubernetes-patch-merge-key", "")
+                struct.fields[key] = Field(self.node(one), facts.get(key, ""), strategy, merge_key)
+            struct.seal()
+        else:
+            self._nodes[name] = self.node(raw)
+        return self._nodes[name]
+
+    def node(self, raw: dict[str, Any]) -> Node:
+        if "$ref" in raw:
+            return self.named(raw["$ref"].rsplit("/", 1)[1])
+        if "allOf" in raw:
+            return self.node(raw["allOf"][0])
+        match raw.get("type"):
+            case "string":
+                return Binary() if raw.get("format") == "byte" else Text()
+            case "boolean":
+                return Truth()
+            case "integer":
+                return Integer(raw.get("format", "int64"))
+            case "number":
+                return Number()
+            case "array":
+                return Sequence(self.node(raw["items"]))
+            case "object" if "additionalProperties" in raw:
+                values = self.node(raw["additionalProperties"])
+                return Mapping(Amount(coarse=True) if isinstance(values, Amount) else values)
+        return Node()

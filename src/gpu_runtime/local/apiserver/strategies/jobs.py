@@ -1,0 +1,143 @@
+"""Jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_runtime.local.apiserver.errors import Cause, immutable, required, unsupported, wrong
+from gpu_runtime.local.apiserver.names import dns_label
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.selectors import selects
+from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
+from gpu_runtime.local.apiserver.strategies.pod_defaults import default_template
+from gpu_runtime.local.apiserver.strategies.workloads import not_negative, template_causes
+from gpu_runtime.local.apiserver.strategy import Strategy
+
+_JOB_UID = "batch.kubernetes.io/controller-uid"
+_JOB_NAME = "batch.kubernetes.io/job-name"
+
+
+class JobStrategy(Strategy):
+    rechecks_metadata = False
+    has_generation = True
+    orphans_by_default = True
+    has_status = True
+    fields = ("status.successful",)
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        template = spec.setdefault("template", {})
+        if "completions" not in spec and "parallelism" not in spec:
+            spec["completions"] = 1
+        spec.setdefault("parallelism", 1)
+        spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+        spec.setdefault("manualSelector", False)
+        default_template(template)
+        labels = template.get("metadata", {}).get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def prepare_create(self, obj: Object, now: str) -> None:
+        super().prepare_create(obj, now)
+        spec, meta = obj["spec"], obj["metadata"]
+        if spec.get("manualSelector"):
+            return
+        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        for key, value in (("controller-uid", meta["uid"]), ("job-name", meta.get("name", ""))):
+            labels.setdefault(key, value)
+            labels.setdefault(f"batch.kubernetes.io/{key}", value)
+        selector = spec.setdefault("selector", {})
+        selector.setdefault("matchLabels", {}).setdefault(_JOB_UID, meta["uid"])
+        meta.setdefault("labels", dict(labels))
+
+    def validate(self, obj: Object) -> list[Cause]:
+        causes = self._spec_causes(obj)
+        spec = obj["spec"]
+        if not spec.get("manualSelector"):
+            causes += _generated_selector(obj)
+        if spec.get("completionMode") == "Indexed" and spec.get("completions"):
+            last = f"{obj['metadata'].get('name', '')}-{spec['completions'] - 1}"
+            causes += [wrong("metadata.name", last, message) for message in dns_label(last)]
+        return causes
+
+    def _spec_causes(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+        causes = not_negative(spec, names, "spec")
+        if "selector" not in spec:
+            causes.append(required("spec.selector"))
+        else:
+            causes += selector_causes(spec["selector"], "spec.selector")
+        if spec.get("completionMode") not in ("NonIndexed", "Indexed"):
+            causes.append(unsupported("spec.completionMode", spec.get("completionMode"), ["Indexed", "NonIndexed"]))
+        if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+            causes.append(required("spec.completions", "when completion mode is Indexed"))
+        template = spec["template"]
+        labels = template.get("metadata", {}).get("labels") or {}
+        if "selector" in spec and not selects(spec["selector"], labels):
+            text = "`selector` does not match template `labels`"
+            causes.append(wrong("spec.template.metadata.labels", labels, text))
+        causes += template_causes(template, "spec.template")
+        policy = template.get("spec", {}).get("restartPolicy", "")
+        if policy == "Always":
+            causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        elif policy not in ("OnFailure", "Never"):
+            causes.append(unsupported("spec.template.spec.restartPolicy", policy, ["OnFailure", "Never"]))
+        return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self._spec_causes(new)
+        now, before = new["spec"], old["spec"]
+        if not now.get("manualSelector"):
+            causes += _generated_selector(new)
+        for name in ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
+            if now.get(name) != before.get(name) and not (name == "completions" and _elastic(now, before)):
+                causes.append(immutable(f"spec.{name}", now.get(name)))
+        if now.get("template") != before.get("template") and not _may_schedule_anew(old, now, before):
+            causes.append(immutable("spec.template", now.get("template")))
+        return causes
+
+
+def _generated_selector(obj: Object) -> list[Cause]:
+    """A selector of the user's own without `manualSelector` would let two Jobs fight over pods."""
+    spec, meta = obj["spec"], obj["metadata"]
+    causes: list[Cause] = []
+    labels = spec["template"].get("metadata", {}).get("labels") or {}
+    expected = {"controller-uid": meta["uid"], "job-name": meta.get("name", "")}
+    for key, value in expected.items():
+        for name in (key, f"batch.kubernetes.io/{key}"):
+            found: Any = labels.get(name)
+            if found != value:
+                causes.append(wrong("spec.template.metadata.labels", labels, f"must be '{value}'"))
+    if spec.get("selector") != {"matchLabels": {_JOB_UID: meta["uid"]}}:
+        causes.append(wrong("spec.selector", spec.get("selector"), "`selector` not auto-generated"))
+    return causes
+
+
+def _elastic(now: Object, before: Object) -> bool:
+    """An indexed Job may grow and shrink with its parallelism."""
+    return (
+        now.get("completionMode") == "Indexed"
+        and now.get("completions") == now.get("parallelism")
+        and before.get("completions") is not None
+    )
+
+
+def _may_schedule_anew(old: Object, now: Object, before: Object) -> bool:
+    """Only where pods run may change, and only while a suspended Job has not started."""
+    if not before.get("suspend") or old.get("status", {}).get("startTime"):
+        return False
+
+    def fixed(template: Object) -> Object:
+        spec = {
+            key: value
+            for key, value in template.get("spec", {}).items()
+            if key not in ("nodeSelector", "tolerations", "affinity", "schedulingGates")
+        }
+        meta = {k: v for k, v in template.get("metadata", {}).items() if k not in ("labels", "annotations")}
+        return {"spec": spec, "metadata": meta}
+
+    return fixed(now["template"]) == fixed(before["template"])
