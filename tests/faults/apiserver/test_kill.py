@@ -111,7 +111,7 @@ async def churned(server: Server, access: Access, tell: Callable[[str], None]) -
         async with https[0].get(CONFIGMAPS) as response:
             version = int((await response.json())["metadata"]["resourceVersion"])
         watchers = [Watcher(https[CLIENTS + each], up, version, bookmarks=bool(each)) for each in range(2)]
-        async with asyncio.timeout(600), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(1800), asyncio.TaskGroup() as group:
             watching = [group.create_task(watcher.run()) for watcher in watchers]
             writing = [group.create_task(client.run()) for client in clients]
             await Killer(server, access, random, tally, up).run(KILLS)

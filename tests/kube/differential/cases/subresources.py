@@ -325,6 +325,12 @@ CASES = [
         "a negative scale of a custom resource is refused", MADE_WIDGET, merge(f"{W}/scale", {"spec": {"replicas": -4}})
     ),
     case("a config map has no scale", quietly(post(CONFIGMAPS, configmap())), get(f"{CONFIGMAPS}/a/scale")),
+    case(
+        "the class of a pod is decided once",
+        MADE_POD,
+        merge(f"{P}/status", {"status": {"qosClass": "Guaranteed"}}),
+        merge(f"{P}/status", {"status": {"qosClass": None, "phase": "Running"}}),
+    ),
     case("an eviction deletes a pod", MADE_POD, post(f"{P}/eviction", EVICTION), get(P)),
     case(
         "an eviction gives its grace",

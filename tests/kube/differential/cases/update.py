@@ -211,6 +211,21 @@ CASES = [
         pod(tolerations=[{"operator": "Exists"}]),
         {"spec": {"tolerations": [{"operator": "Exists"}, {"key": "k", "operator": "Exists"}]}},
     ),
+    changed("a default toleration that is left out comes back", PODS, pod(), {"spec": {"tolerations": []}}),
+    changed(
+        "a toleration of one's own cannot be taken away",
+        PODS,
+        pod(tolerations=[{"key": "k", "operator": "Exists"}]),
+        {"spec": {"tolerations": []}},
+    ),
+    changed(
+        "the seconds of a toleration may change",
+        PODS,
+        pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]),
+        {"spec": {"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}]}},
+    ),
+    changed("a priority that is left out stays", PODS, pod(), {"spec": {"priority": None, "preemptionPolicy": None}}),
+    changed("a priority cannot change", PODS, pod(), {"spec": {"priority": 7}}),
     changed("a deadline may be set on a pod", PODS, pod(), {"spec": {"activeDeadlineSeconds": 30}}),
     changed(
         "the clusterIP of a service is immutable",
