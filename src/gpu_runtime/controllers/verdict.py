@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.v1alpha1.reasons import INVALID_SPEC, NAME_CONFLICT, READY
+from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import (
     ApiError,
@@ -54,6 +55,11 @@ class Blocked(Exception):
         if self.error is not None:
             raise self.error
         return Result(self.seconds)
+
+
+def in_words(errors: Iterable[FieldError]) -> list[str]:
+    """Errors of a spec as its author reads them, each with its field."""
+    return [f"spec.{error.field}: {error.message}" for error in errors]
 
 
 def waiting(reason: str, message: str, seconds: float | None = None) -> Blocked:

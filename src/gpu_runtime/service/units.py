@@ -13,6 +13,7 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.canonical import request_hash
@@ -25,7 +26,6 @@ from gpu_runtime.service.operations import Ask, Operations, check_same, unfinish
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
 from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
-from gpu_runtime.service.rules import access_errors, template_errors
 from gpu_runtime.service.views import UnitView, unit_view
 
 BEGINNINGS = 3  # how often one request begins anew when it is given up under its hands

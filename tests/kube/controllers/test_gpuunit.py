@@ -100,7 +100,7 @@ async def test_a_deleted_unit_takes_its_children_with_it(world: World) -> None:
 async def test_a_primary_port_that_the_template_has_not_is_reported(world: World) -> None:
     async with world.reconciling():
         await world.create(demo_unit(world).spec(access={"primaryPort": "grpc"}))
-        unit = await world.becomes("GPUUnit", "demo", "AccessConfigInvalid", "grpc is no port of the template")
+        unit = await world.becomes("GPUUnit", "demo", "AccessConfigInvalid", "names no port")
         assert unit["status"]["phase"] == "Failed"
         assert not await world.find("Deployment")
         await world.change("GPUUnit", "demo", {"spec": {"access": {"primaryPort": "http"}}})

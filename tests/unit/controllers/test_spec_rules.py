@@ -8,8 +8,9 @@ import pytest
 
 from equipment.builders import a_unit
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
+from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, primary_port, template_errors
 from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.spec_rules import mount_problems, primary_port, template_problems
+from gpu_runtime.controllers.verdict import in_words
 
 
 def a_spec(**fields: Any) -> GPUUnitSpec:
@@ -22,23 +23,23 @@ TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "two ports": ({"ports": [HTTP, {"name": "api", "port": 8000}]}, []),
     "a port number twice": (
         {"ports": [HTTP, {"name": "api", "port": 8080}]},
-        ["spec.template.ports[1].port: 8080 is the port of http already"],
+        ["spec.template.ports[1].port: duplicates template.ports[0]: each number may occur once"],
     ),
     "a variable with two values": (
         {"envs": [{"name": "A", "value": "1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
-        ["spec.template.envs[0]: set value or valueFrom, not both"],
+        ["spec.template.envs[0].valueFrom: cannot stand beside value: set one of them"],
     ),
     "a probe that does nothing": (
         {"readinessProbe": {}},
-        ["spec.template.readinessProbe: set exactly one of httpGet, tcpSocket and exec"],
+        ["spec.template.readinessProbe: must have exactly one of httpGet, tcpSocket and exec, not 0"],
     ),
     "a probe that does two things": (
         {"ports": [HTTP], "readinessProbe": {"httpGet": {"port": "http"}, "exec": {"command": ["x"]}}},
-        ["spec.template.readinessProbe: set exactly one of httpGet, tcpSocket and exec"],
+        ["spec.template.readinessProbe: must have exactly one of httpGet, tcpSocket and exec, not 2"],
     ),
     "a probe of a port that is not there": (
         {"readinessProbe": {"tcpSocket": {"port": "grpc"}}},
-        ["spec.template.readinessProbe: grpc is no port of the template"],
+        ["spec.template.readinessProbe.tcpSocket.port: names no port of the template"],
     ),
     "a probe of a number": ({"readinessProbe": {"tcpSocket": {"port": 9000}}}, []),
 }
@@ -46,14 +47,14 @@ TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("template", "want"), TEMPLATES.values(), ids=TEMPLATES)
 def test_a_template_with(template: dict[str, Any], want: list[str]) -> None:
-    assert list(template_problems(a_spec(template=template).template)) == want
+    assert in_words(template_errors(a_spec(template=template).template)) == want
 
 
 MOUNTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "two places": ([{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}], []),
     "one place twice": (
         [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/a/"}],
-        ["spec.storageMounts[1].mountPath: /a is where a is mounted already"],
+        ["spec.storageMounts[1].mountPath: duplicates storageMounts[0]: each path may occur once"],
     ),
     "the platform's place": (
         [{"name": "a", "mountPath": "/dev/shm/x"}],
@@ -64,16 +65,23 @@ MOUNTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
 
 @pytest.mark.parametrize(("mounts", "want"), MOUNTS.values(), ids=MOUNTS)
 def test_mounts_in(mounts: list[dict[str, Any]], want: list[str]) -> None:
-    assert list(mount_problems(a_spec(storageMounts=mounts))) == want
+    assert in_words(mount_errors(a_spec(storageMounts=mounts).storageMounts)) == want
 
 
 def test_users_reach_the_port_that_is_named_or_else_the_first() -> None:
     ports = {"ports": [HTTP, {"name": "api", "port": 8000}]}
-    assert primary_port(a_spec()) is None
-    assert primary_port(a_spec(template=ports)).port == 8080  # type: ignore[union-attr]
-    assert primary_port(a_spec(template=ports, access={"primaryPort": "api"})).port == 8000  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="grpc is no port of the template; it has http, api"):
-        primary_port(a_spec(template=ports, access={"primaryPort": "grpc"}))
+    assert reached(a_spec()) is None
+    assert reached(a_spec(template=ports)) == 8080
+    assert reached(a_spec(template=ports, access={"primaryPort": "api"})) == 8000
+    wrong = a_spec(template=ports, access={"primaryPort": "grpc"})
+    assert in_words(access_errors(wrong.access, wrong.template)) == [
+        "spec.access.primaryPort: names no port: the template has http, api"
+    ]
+
+
+def reached(spec: GPUUnitSpec) -> int | None:
+    port = primary_port(spec.access, spec.template)
+    return port.port if port else None
 
 
 @pytest.mark.parametrize("field", ["memory", "cpu"])

@@ -13,6 +13,7 @@ from gpu_runtime.api.v1alpha1.reasons import (
     UNIT_NETWORK_POLICY_SYNC_FAILED,
     UNIT_SERVICE_SYNC_FAILED,
 )
+from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_writer import ChildWriter
@@ -27,9 +28,8 @@ from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
-from gpu_runtime.controllers.spec_rules import mount_problems, primary_port, template_problems
 from gpu_runtime.controllers.status_writer import StatusWriter
-from gpu_runtime.controllers.verdict import Blocked, invalid, reported_as
+from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.controller import Result
 
@@ -81,17 +81,15 @@ class GPUUnitReconciler:
 
     def _specification(self, unit: GPUUnit) -> Envelope:
         spec = unit.spec
-        problems = [*template_problems(spec.template), *mount_problems(spec)]
+        problems = in_words([*template_errors(spec.template), *mount_errors(spec.storageMounts)])
         try:
             envelope = Envelope.parse(gpu=spec.gpu, memory=spec.memory, cpu=spec.cpu)
         except ValueError as error:
             raise invalid("; ".join([str(error), *problems])) from error
         if problems:
             raise invalid("; ".join(problems))
-        try:
-            primary_port(spec)
-        except ValueError as error:
-            raise invalid(str(error), ACCESS_CONFIG_INVALID) from error
+        if unreachable := in_words(access_errors(spec.access, spec.template)):
+            raise invalid("; ".join(unreachable), ACCESS_CONFIG_INVALID)
         if spec.serverless.enabled:
             raise invalid("spec.serverless: this version runs no serverless workers", SERVERLESS_CONFIG_INVALID)
         return envelope

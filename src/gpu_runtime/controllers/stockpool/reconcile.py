@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.reasons import DEPLOYMENT_SYNC_FAILED, SERVICE_SYNC_FAILED
+from gpu_runtime.api.v1alpha1.rules import template_errors
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
@@ -15,13 +16,12 @@ from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import SERVICES, Service
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
-from gpu_runtime.controllers.spec_rules import template_problems
 from gpu_runtime.controllers.status_writer import StatusWriter
 from gpu_runtime.controllers.stockpool.resources.deployment import NOT_IN_PODS, deployment, pod_template
 from gpu_runtime.controllers.stockpool.resources.names import child_name
 from gpu_runtime.controllers.stockpool.resources.service import service
 from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
-from gpu_runtime.controllers.verdict import Blocked, invalid, reported_as
+from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.controller import Result
 
@@ -65,7 +65,7 @@ class StockPoolReconciler:
         )
 
     def _specification(self, pool: StockPool) -> Envelope:
-        problems = [*template_problems(pool.spec.template)]
+        problems = in_words(template_errors(pool.spec.template))
         try:
             envelope = Envelope.parse(gpu=pool.spec.gpu, memory=pool.spec.memory)
         except ValueError as error:

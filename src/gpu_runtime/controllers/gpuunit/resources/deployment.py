@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.config import ControllerManagerSettings, SpecSettings
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, labels, selector
@@ -12,7 +13,6 @@ from gpu_runtime.controllers.kinds.pod_template import PodTemplate
 from gpu_runtime.controllers.kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
 from gpu_runtime.controllers.markers import CONTROLLED_BY
 from gpu_runtime.controllers.runtime_pod import RuntimePod, accepts_connections
-from gpu_runtime.controllers.spec_rules import primary_port
 
 
 def stock_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
@@ -34,7 +34,7 @@ def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSet
     """The user's pod, drawn to the node whose stock it consumed."""
     spec, source = unit.spec, source_of(unit)
     flavour = settings.specs.get(spec.specName, SpecSettings())
-    port = primary_port(spec)
+    port = primary_port(spec.access, spec.template)
     return RuntimePod(
         labels=_pod_labels(unit),
         image=spec.image or settings.stock.image,

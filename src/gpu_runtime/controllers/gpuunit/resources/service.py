@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, selector
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.kinds.network import Service
 from gpu_runtime.controllers.service_ports import cluster_service
-from gpu_runtime.controllers.spec_rules import primary_port
 
 
 def service(unit: GPUUnit, settings: ControllerManagerSettings) -> Service | None:
@@ -21,7 +21,7 @@ def service(unit: GPUUnit, settings: ControllerManagerSettings) -> Service | Non
 
 def access_url(unit: GPUUnit, settings: ControllerManagerSettings) -> str:
     """Where users reach the unit."""
-    port = primary_port(unit.spec)
+    port = primary_port(unit.spec.access, unit.spec.template)
     if port is None or is_stock(unit, settings):
         return ""
     return settings.units.accessURL.format(

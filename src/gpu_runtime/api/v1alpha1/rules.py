@@ -1,0 +1,65 @@
+"""Rules that no schema can say: how the parts of a spec fit together, for requests and for objects by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpu_runtime.api.v1alpha1.access import Access
+from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
+from gpu_runtime.api.v1alpha1.template import Port, Probe, RuntimeTemplate
+from gpu_runtime.api.validation import FieldError
+
+RESERVED_PATHS = ("/dev/shm",)  # noqa: S108  inside the pod
+
+
+def template_errors(template: RuntimeTemplate) -> Iterator[FieldError]:
+    """What is wrong with a template whose fields are all right by themselves."""
+    first: dict[int, int] = {}
+    for index, port in enumerate(template.ports):
+        if port.port in first:
+            message = f"duplicates template.ports[{first[port.port]}]: each number may occur once"
+            yield FieldError(f"template.ports[{index}].port", message)
+        first.setdefault(port.port, index)
+    for index, env in enumerate(template.envs):
+        if env.value and env.valueFrom is not None:
+            yield FieldError(f"template.envs[{index}].valueFrom", "cannot stand beside value: set one of them")
+    if template.readinessProbe is not None:
+        yield from _probe_errors(template.readinessProbe, template)
+
+
+def access_errors(access: Access, template: RuntimeTemplate) -> Iterator[FieldError]:
+    """The primary port must be one of the template's."""
+    names = [port.name for port in template.ports]
+    if access.primaryPort is not None and access.primaryPort not in names:
+        known = f"the template has {', '.join(names)}" if names else "the template has no ports"
+        yield FieldError("access.primaryPort", f"names no port: {known}")
+
+
+def mount_errors(mounts: Sequence[StorageMount]) -> Iterator[FieldError]:
+    """Each path is used once, and none that the platform uses itself."""
+    first: dict[str, int] = {}
+    for index, mount in enumerate(mounts):
+        path, field = mount.mountPath.rstrip("/"), f"storageMounts[{index}].mountPath"
+        if path in first:
+            yield FieldError(field, f"duplicates storageMounts[{first[path]}]: each path may occur once")
+        first.setdefault(path, index)
+        if any(path == taken or path.startswith(f"{taken}/") for taken in RESERVED_PATHS):
+            yield FieldError(field, f"{path} is the platform's own")
+
+
+def primary_port(access: Access, template: RuntimeTemplate) -> Port | None:
+    """The port that users reach: the named one, else the first. Ask `access_errors` before."""
+    if access.primaryPort is None:
+        return template.ports[0] if template.ports else None
+    return next(port for port in template.ports if port.name == access.primaryPort)
+
+
+def _probe_errors(probe: Probe, template: RuntimeTemplate) -> Iterator[FieldError]:
+    path = "template.readinessProbe"
+    actions = [name for name in ("httpGet", "tcpSocket", "exec") if getattr(probe, name) is not None]
+    if len(actions) != 1:
+        yield FieldError(path, f"must have exactly one of httpGet, tcpSocket and exec, not {len(actions)}")
+    names = {port.name for port in template.ports}
+    for name, action in (("httpGet", probe.httpGet), ("tcpSocket", probe.tcpSocket)):
+        if action is not None and isinstance(action.port, str) and action.port not in names:
+            yield FieldError(f"{path}.{name}.port", "names no port of the template")
