@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -15,7 +16,9 @@ def remains(data_dir: Path) -> dict[str, list[str]]:
     with Netlink() as netlink:
         links = [name for name in netlink.links() if name == f"gr-{mine}" or name in _pod_links(data_dir)]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(data_dir) in line]
-    cgroups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"gpu-runtime-{mine}")]
+    record = data_dir / "node" / "cgroups.json"
+    bases = json.loads(record.read_text())["bases"].values() if record.exists() else ()
+    cgroups = [base for base in bases if Path(base).exists()]
     return {"processes": processes(data_dir), "mounts": mounts, "links": sorted(links), "cgroups": cgroups}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
 import urllib.request
@@ -20,7 +21,18 @@ from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.specs import ContainerSpec, Mount, PodSpec
 
-SERVE = "mkdir -p $DIR && cd $DIR && echo $HOSTNAME > name && exec python3 -m http.server 8080 --bind 0.0.0.0"
+SERVE = "mkdir -p $DIR && cd $DIR && echo $HOSTNAME > name && exec python3 -m http.server $PORT --bind 0.0.0.0"
+
+
+def free_port() -> int:
+    """One that nobody on this machine has: plain pods share its network."""
+    with socket.socket() as probe_:
+        probe_.bind(("0.0.0.0", 0))
+        port: int = probe_.getsockname()[1]
+        return port
+
+
+PORT = free_port()
 
 
 def forbid_user_namespaces() -> None:
@@ -37,7 +49,7 @@ def fetch(address: str) -> str:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"http://{address}:8080/name", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{address}:{PORT}/name", timeout=5) as answer:
                 text: str = answer.read().decode()
                 return text.strip()
         except OSError:
@@ -46,8 +58,8 @@ def fetch(address: str) -> str:
 
 
 async def serve(runtime: PodRuntime, name: str, directory: str) -> dict[str, Any]:
-    pod = await runtime.run_pod(PodSpec(uid=name, namespace="default", name=name, ports=[8080], gpus={"main": 1}))
-    spec = ContainerSpec(name="main", attempt=0, command=["sh", "-c", SERVE], env={"DIR": directory})
+    pod = await runtime.run_pod(PodSpec(uid=name, namespace="default", name=name, ports=[PORT], gpus={"main": 1}))
+    spec = ContainerSpec(name="main", attempt=0, command=["sh", "-c", SERVE], env={"DIR": directory, "PORT": str(PORT)})
     await runtime.start_container(name, spec)
     return {"address": pod.address, "gpus": pod.gpus}
 

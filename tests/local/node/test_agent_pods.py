@@ -343,11 +343,12 @@ async def test_the_next_agent_adopts_running_pods_without_restart_or_unreadiness
     probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
     async with cluster.agent():
         await cluster.run("web", sh(SERVE, readinessProbe=probe))
-        await cluster.run("ends", sh("sleep 1; exit 6"), restartPolicy="Never")
+        await cluster.run("ends", sh("until test -e /dev/shm/go; do sleep 0.05; done; exit 6"), restartPolicy="Never")
         await cluster.run("gone", sh("sleep 3600"))
         before = await cluster.until_ready("web")
-        await cluster.until_phase("ends", "Running")
+        ends = await cluster.until_phase("ends", "Running")
         await cluster.until_phase("gone", "Running")
+    await cluster.runtime.execute(ends.metadata.uid, "main", 0, ["touch", "/dev/shm/go"], 60)
     gone = await cluster.pod("gone")
     await cluster.client.delete(PODS, gone.metadata.key, grace_seconds=0)
     async with cluster.agent():

@@ -177,6 +177,13 @@ async def test_a_command_runs_inside_a_running_container(runtime: PodRuntime) ->
     assert (await runtime.execute(uid, "main", 0, ["sh", "-c", "sleep 3600 & wait"], 0.2))[0] is None
 
 
+async def test_a_command_that_leaves_something_behind_still_ends(runtime: PodRuntime) -> None:
+    uid = await a_pod(runtime)
+    await runtime.start_container(uid, a_container("sleep", "3600"))
+    command = ["sh", "-c", "echo done; setsid sleep 3600 &"]
+    assert await asyncio.wait_for(runtime.execute(uid, "main", 0, command, 60), 60) == (0, "done\n")
+
+
 async def test_a_restart_has_fresh_files_and_its_own_log(runtime: PodRuntime) -> None:
     uid = await a_pod(runtime)
     script = "cat /leftover; echo run > /leftover; echo done"

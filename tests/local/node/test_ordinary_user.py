@@ -73,7 +73,7 @@ def test_with_user_namespaces_pods_are_isolated_and_reached_by_their_declared_po
 def test_without_them_pods_are_plain_processes_whose_failures_are_honest(home: Path) -> None:
     answer = run_as_user(home, "--without-user-namespaces")
     assert answer["root"] == "machine"
-    assert "pods are plain processes" in answer["said"][-1]
+    assert "pods are plain processes that see all of this user" in answer["said"][-1]
     assert answer["first"]["page"] == "first"
     # The port is taken by the first pod.
     assert answer["second"]["exitCode"] == 1

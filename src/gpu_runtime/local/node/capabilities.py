@@ -69,7 +69,7 @@ def decide(probed: Probed) -> Capabilities:
         # Without both there is no root of its own and no fresh /proc: half of it would only look isolated.
         notes.append(
             f"no mount and pid namespaces ({probed.refused['mount'] or probed.refused['pid']}): pods are plain"
-            " processes, see this machine's files, a mountPath cannot be made and two pods cannot use one port"
+            " processes that see all of this user's files, the cluster's too; no mountPath is made, no port used twice"
         )
         return Capabilities(namespaces=0, root="machine", scratch="disk", network="machine", notes=notes)
     flags = probed.base

@@ -52,6 +52,11 @@ class PodFiles:
     def log(self, container: str, attempt: int) -> Path:
         return self.path / "logs" / container / f"{attempt}.log"
 
+    def remove_logs(self, container: str, attempt: int) -> None:
+        """The log of one run, rotated parts included."""
+        for log in self.log(container, attempt).parent.glob(f"{attempt}.log*"):
+            log.unlink()
+
     def read(self) -> PodRecord | None:
         """None when the directory was made and the record was not: nothing else was made either."""
         try:

@@ -103,7 +103,7 @@ class PodRuntime:
             await asyncio.gather(*stops, return_exceptions=True)
         await asyncio.gather(*(self.stop_pod(uid) for uid in list(self._pods)))
         if self.network.bridge:
-            network.delete_link(self.network.bridge)
+            await asyncio.to_thread(network.delete_link, self.network.bridge)
         await asyncio.to_thread(self.cgroups.close)
 
     # -- pods
@@ -146,7 +146,7 @@ class PodRuntime:
             await pod.client.close()
             pod.client = None
         if pod.record.link and self.network.bridge:
-            network.delete_link(pod.record.link)
+            await asyncio.to_thread(network.delete_link, pod.record.link)
         await asyncio.to_thread(self.cgroups.remove, uid)
         pod.update(phase="stopped", link="", gpus={})
         self._changes.put_nowait(Change(uid))
@@ -177,7 +177,7 @@ class PodRuntime:
         pod = self._living(uid)
         directory = pod.files.run(spec.name, spec.attempt)
         if (spec.name, spec.attempt) not in pod.states:
-            await asyncio.to_thread(self._forget_earlier, pod, spec)
+            await self._forget_earlier(pod, spec)
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "termination-log").touch(0o666)
             (directory / "termination-log").chmod(0o666)
@@ -273,17 +273,16 @@ class PodRuntime:
         if not await pod.connect():
             raise SandboxFailed("the pod's shim ended as soon as it had started")
 
-    def _forget_earlier(self, pod: Pod, spec: ContainerSpec) -> None:
+    async def _forget_earlier(self, pod: Pod, spec: ContainerSpec) -> None:
         """Of the runs before the previous one nothing is kept, of the previous one no files but its log and state."""
         for name, attempt in list(pod.states):
             if name != spec.name or attempt >= spec.attempt:
                 continue
             directory = pod.files.run(name, attempt)
-            remove_tree(directory / "layer")
+            await asyncio.to_thread(remove_tree, directory / "layer")
             if attempt < spec.attempt - 1:
-                remove_tree(directory)
-                for log in pod.files.log(name, attempt).parent.glob(f"{attempt}.log*"):
-                    log.unlink()
+                await asyncio.to_thread(remove_tree, directory)
+                pod.files.remove_logs(name, attempt)
                 del pod.states[(name, attempt)]
 
     def _container_document(self, pod: Pod, spec: ContainerSpec) -> shapes.Container:

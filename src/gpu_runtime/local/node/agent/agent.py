@@ -29,6 +29,7 @@ from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.reporting import Reporter
 from gpu_runtime.local.node.agent.services import ServiceKeeper
 from gpu_runtime.local.node.agent.starting import Starter
+from gpu_runtime.local.node.agent.stopping import Stopper
 from gpu_runtime.local.node.agent.volumes import Volumes
 from gpu_runtime.local.node.runtime import PodRuntime
 
@@ -120,6 +121,7 @@ def _pod_keeper(parts: _Parts) -> tuple[PodKeeper, Controller]:
     probing = Probing(
         runtime, parts.session, parts.tasks, wake=lambda pod: controller.queue.add(pod.metadata.key), warn=parts.warn
     )
+    hooks = Hooks(runtime, parts.session, parts.tasks, parts.say)
     keeper = PodKeeper(
         client=client,
         runtime=runtime,
@@ -127,7 +129,8 @@ def _pod_keeper(parts: _Parts) -> tuple[PodKeeper, Controller]:
         volumes=volumes,
         starter=starter,
         probing=probing,
-        hooks=Hooks(runtime, parts.session, parts.tasks, parts.say),
+        hooks=hooks,
+        stopper=Stopper(runtime, hooks, parts.say),
         reporter=Reporter(client, runtime, parts.machine.address),
         say=parts.say,
         host_ip=parts.machine.address,

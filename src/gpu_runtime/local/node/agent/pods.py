@@ -13,13 +13,14 @@ from gpu_runtime.kube.errors import Conflict, NotFound
 from gpu_runtime.kube.store import Delta, Store, version_number
 from gpu_runtime.local.node.agent import volumes as pod_volumes
 from gpu_runtime.local.node.agent.container_spec import sandbox_spec
-from gpu_runtime.local.node.agent.hooks import Hooks
+from gpu_runtime.local.node.agent.hooks import MINIMUM_GRACE_SECONDS, Hooks
 from gpu_runtime.local.node.agent.kinds import PODS, Container, Pod
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.reporting import Reporter
 from gpu_runtime.local.node.agent.starting import Say, Starter
 from gpu_runtime.local.node.agent.status import TERMINAL, Failure, should_restart
+from gpu_runtime.local.node.agent.stopping import Stopper
 from gpu_runtime.local.node.agent.volumes import NotReady, Volumes
 from gpu_runtime.local.node.gpus import NotEnoughGpus
 from gpu_runtime.local.node.network import NoAddress
@@ -28,7 +29,6 @@ from gpu_runtime.local.node.shim_client import ShimGone, ShimRefused
 from gpu_runtime.local.node.specs import ContainerRun, PodSandbox
 from gpu_runtime.local.node.zygote_client import SandboxFailed
 
-MINIMUM_GRACE_SECONDS = 2.0
 MOUNT_RETRY_SECONDS = 1.0
 REFRESH_SECONDS = 60.0
 LOST_RETRY_SECONDS = 0.05
@@ -53,6 +53,7 @@ class PodKeeper:
     starter: Starter
     probing: Probing
     hooks: Hooks
+    stopper: Stopper
     reporter: Reporter
     say: Say
     host_ip: str
@@ -75,7 +76,7 @@ class PodKeeper:
         if pod.metadata.deletionTimestamp is not None:
             return await self._terminate(pod)
         if pod.status.phase in TERMINAL:
-            await self._stop_sandbox(pod)
+            await self.stopper.stop_sandbox(pod, self.memories.get(pod.metadata.uid))
             return Result()
         memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
         memory.failure = memory.failure or _overdue(pod)
@@ -90,10 +91,14 @@ class PodKeeper:
             except ShimRefused as error:
                 self.say(pod, "Warning", "Failed", f"Error: {error}")
                 again = MOUNT_RETRY_SECONDS
-        if memory.failure is not None and await self._stopping(pod, memory, pod.spec.terminationGracePeriodSeconds):
+        if memory.failure is not None and await self.stopper.stopping(
+            pod, memory, pod.spec.terminationGracePeriodSeconds
+        ):
             return Result()
         if self.reporter.is_over(pod, memory):
-            await self._stop_sandbox(pod)  # before it is said: whoever reads it may use what the pod held
+            await self.stopper.stop_sandbox(
+                pod, self.memories.get(pod.metadata.uid)
+            )  # before it is said: whoever reads it may use what the pod held
             await self.reporter.report(pod, memory, ended=True)
         else:
             await self.reporter.report(pod, memory)
@@ -279,7 +284,7 @@ class PodKeeper:
         uid = pod.metadata.uid
         memory = self.memories.setdefault(uid, PodMemory())
         grace = pod.metadata.deletionGracePeriodSeconds
-        if await self._stopping(pod, memory, pod.spec.terminationGracePeriodSeconds if grace is None else grace):
+        if await self.stopper.stopping(pod, memory, pod.spec.terminationGracePeriodSeconds if grace is None else grace):
             await self.reporter.report(pod, memory)
             return Result()
         try:
@@ -290,26 +295,6 @@ class PodKeeper:
             pass
         await self._forget(uid)
         return Result()
-
-    async def _stopping(self, pod: Pod, memory: PodMemory, grace: float) -> bool:
-        """Asks what runs to stop; False when nothing does any more and the sandbox is gone."""
-        sandbox = self.runtime.get(pod.metadata.uid)
-        running = [run for run in sandbox.runs if run.running] if sandbox and sandbox.alive else []
-        containers = {each.name: each for each in (*pod.spec.initContainers, *pod.spec.containers)}
-        for run in running:
-            if memory.first_time("stop", run.name, str(run.attempt)):
-                self.say(pod, "Normal", "Killing", f"Stopping container {run.name}")
-            await self.hooks.stop(pod, containers[run.name], run, max(float(grace), MINIMUM_GRACE_SECONDS))
-        if running:
-            return True
-        await self._stop_sandbox(pod)
-        return False
-
-    async def _stop_sandbox(self, pod: Pod) -> None:
-        if memory := self.memories.get(pod.metadata.uid):
-            memory.stop_probing()
-        if self.runtime.get(pod.metadata.uid):
-            await self.runtime.stop_pod(pod.metadata.uid)
 
 
 def _fresh(sandbox: PodSandbox, name: str) -> ContainerRun | None:

@@ -27,6 +27,8 @@ class Execution:
         self._done, self._output, self._timed_out = done, b"", False
         told, tell = os.pipe2(os.O_CLOEXEC)
         self.descriptor, output = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.descriptor, False)
+        self.ended_output = False
         self._guard = os.fork()
         if self._guard == 0:
             close_all_but({tell, output})
@@ -36,23 +38,30 @@ class Execution:
         self._pid = int(os.read(told, 32) or b"0")
         os.close(told)
 
-    def readable(self) -> bool:
-        """Takes more output; True when the command has ended."""
-        data = os.read(self.descriptor, 1 << 16)
-        if data:
+    def readable(self) -> None:
+        """Takes more output."""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.descriptor, 1 << 16)
             self._output = (self._output + data)[:LONGEST_OUTPUT]
-            return False
-        os.close(self.descriptor)
-        _, status = os.waitpid(self._guard, 0)
-        code = TIMED_OUT if self._timed_out else os.waitstatus_to_exitcode(status)
-        self._done(code, self._output.decode(errors="replace"))
-        return True
+            self.ended_output = self.ended_output or not data
 
-    def tick(self, now: float) -> None:
-        if now >= self.deadline:
+    def tick(self, now: float) -> bool:
+        """Does what is due; False when the command has ended and its end was told.
+
+        The command's own end decides: something that it left behind may hold its output open for ever.
+        """
+        if now >= self.deadline and not self._timed_out:
             self._timed_out = True
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid or self._guard, signal.SIGKILL)
+        pid, status = os.waitpid(self._guard, os.WNOHANG)
+        if pid == 0:
+            return True
+        self.readable()
+        os.close(self.descriptor)
+        code = TIMED_OUT if self._timed_out else os.waitstatus_to_exitcode(status)
+        self._done(code, self._output.decode(errors="replace"))
+        return False
 
 
 def _guard(run: Run, isolated: bool, command: list[str], tell: int, output: int) -> None:

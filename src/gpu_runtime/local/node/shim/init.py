@@ -47,7 +47,7 @@ def _run(launch: Launch, shim: socket.socket) -> None:
     signal.set_wakeup_fd(wake)
     if shim.recv(1) != GO:
         return
-    main = _start(container, launch.output)
+    main = _start(container, launch.output, plain=plain)
     for descriptor in launch.output:
         os.close(descriptor)
     _report(shim, {"started": True})
@@ -63,13 +63,15 @@ def _refuse_mounts(container: Container) -> None:
         raise root.CannotMount(f'failed to mount at "{mount["target"]}": this machine allows no mount namespaces')
 
 
-def _start(container: Container, output: tuple[int, int]) -> int:
+def _start(container: Container, output: tuple[int, int], *, plain: bool) -> int:
     """The program's process id, once it has been executed; CannotExecute with its reason otherwise."""
     failed, fail = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
+            if plain:  # elsewhere the end of the pid namespace's init is the end of all
+                sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             attach_output(container, output)
             program.become(container, container["command"])

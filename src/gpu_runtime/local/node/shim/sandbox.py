@@ -116,7 +116,8 @@ class Shim:
 
     def serve(self) -> None:
         while not (self._quitting and all(run.state_is_final for run in self._runs.values())):
-            watched = [self._listener.fileno(), self._woken, *self._agents, *self._executions]
+            watched = [self._listener.fileno(), self._woken, *self._agents]
+            watched += [descriptor for descriptor, each in self._executions.items() if not each.ended_output]
             watched += [descriptor for run in self._runs.values() for descriptor in run.open_descriptors]
             forwarded = self._forwarder.interests()
             poll = select.poll()
@@ -130,8 +131,7 @@ class Shim:
             now = time.monotonic()
             for run in self._runs.values():
                 run.tick(now)
-            for execution in self._executions.values():
-                execution.tick(now)
+            self._executions = {key: each for key, each in self._executions.items() if each.tick(now)}
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.pod, SOCKET))
 
@@ -152,8 +152,7 @@ class Shim:
         elif descriptor in self._agents:
             self._hear_agent(descriptor)
         elif descriptor in self._executions:
-            if self._executions[descriptor].readable():
-                del self._executions[descriptor]
+            self._executions[descriptor].readable()
         else:
             for run in self._runs.values():
                 if descriptor in run.open_descriptors:
