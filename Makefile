@@ -15,6 +15,7 @@ help: ## this list
 	@$(PYTHON) -m venv .venv || { echo "no venv module: install it (Debian: apt install python3-venv)"; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 setup: .venv/.ready ## make .venv with the pinned dependencies
