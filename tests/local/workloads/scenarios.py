@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from local.workloads.world import FOREVER, MISSING_IMAGE, Document, World, pod_spec
@@ -143,11 +144,11 @@ def a_rollout_to_a_missing_image_stops_and_the_old_pod_stays(world: World) -> No
 @scenario
 def minimum_ready_seconds_delay_availability(world: World) -> None:
     world.deployment("web", minReadySeconds=3)
-    world.until_object("Deployment", "web", lambda one: one["status"].get("readyReplicas") == 1)
-    found = world.get("Deployment", "web")
-    assert found is not None
-    assert not found["status"].get("availableReplicas")
     world.until_complete("web")
+    [pod] = world.list("Pod")
+    ready = since(pod, "Ready")
+    available = since(world.get("Deployment", "web") or {}, "Available")
+    assert (available - ready).total_seconds() >= 3
 
 
 @scenario
@@ -679,6 +680,11 @@ def init(name: str, script: str, mounts: list[Document] | None = None) -> Docume
 def is_ready(pod: Document) -> bool:
     conditions = pod["status"].get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def since(obj: Document, condition: str) -> datetime:
+    found = next(one for one in obj["status"]["conditions"] if one["type"] == condition)
+    return datetime.fromisoformat(found["lastTransitionTime"])
 
 
 def restarts(pod: Document, field: str = "containerStatuses") -> int:

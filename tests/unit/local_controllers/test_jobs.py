@@ -44,6 +44,12 @@ def test_a_counted_pod_that_is_still_there_does_not_count_again() -> None:
     assert seen.succeeded == 1
 
 
+def test_a_pod_that_was_written_down_as_failed_stays_so_however_it_ended() -> None:
+    job = a_job(completions=1, status={"uncountedTerminatedPods": {"failed": ["a"]}})
+    seen = tally(job, [tracked("a", "Succeeded")])
+    assert (seen.succeeded, seen.failed) == (0, 1)
+
+
 def test_a_pod_deleted_before_its_end_counts_as_failed() -> None:
     pod = tracked("p", "Running", metadata={"deletionTimestamp": NOW})
     assert tally(a_job(), [pod]).failed == 1
@@ -82,6 +88,15 @@ def test_a_decision_once_made_stands() -> None:
     decided = outcome(job, tally(job, []), NOW)
     assert decided is not None
     assert (final_condition(decided).type, final_condition(decided).message) == ("Failed", "late")
+
+
+def test_what_runs_when_a_job_fails_has_failed_and_what_runs_when_it_succeeds_is_not_counted() -> None:
+    job, pods = a_job(completions=1, backoffLimit=0), [tracked("a", "Failed"), tracked("b", "Running")]
+    failing = tally(job, pods, outcome(job, tally(job, pods), NOW))
+    assert (failing.failed, len(failing.releasable)) == (2, 2)
+    pods = [tracked("a", "Succeeded"), tracked("b", "Running")]
+    ending = tally(job, pods, outcome(job, tally(job, pods), NOW))
+    assert (ending.succeeded, ending.failed, len(ending.releasable)) == (1, 0, 2)
 
 
 @pytest.mark.parametrize(

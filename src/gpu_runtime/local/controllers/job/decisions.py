@@ -48,33 +48,37 @@ def counts_as_failed(job: Job, pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None and pod.status.phase != "Succeeded"
 
 
-def tally(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Counts every ended pod once: counted ones have lost their finalizer, uncounted ones are listed by uid."""
+def tally(job: Job, pods: Sequence[Pod], decided: Condition | None = None) -> Tally:
+    """Counts every ended pod once: counted ones have lost their finalizer, uncounted ones are listed by uid.
+
+    When it is decided that the Job fails, whatever still runs counts as failed, however it ends once it is stopped.
+    """
+    fails = decided is not None and decided.type == FAILURE_TARGET
     tracked = [pod for pod in pods if TRACKING in pod.metadata.finalizers]
     known = job.status.uncountedTerminatedPods or UncountedPods()
     present = {pod.metadata.uid for pod in tracked}
     moved_succeeded = [uid for uid in known.succeeded if uid not in present]
     moved_failed = [uid for uid in known.failed if uid not in present]
-    succeeded = [pod.metadata.uid for pod in tracked if pod.status.phase == "Succeeded"]
-    over = job.metadata.deletionTimestamp is not None or is_ending(job)
+    # What was written down stands: a pod that counted as failed may still end well after we stopped it.
+    succeeded = [
+        pod.metadata.uid for pod in tracked if pod.status.phase == "Succeeded" and pod.metadata.uid not in known.failed
+    ]
     failed = [
         pod.metadata.uid
         for pod in tracked
-        if counts_as_failed(job, pod) or (over and pod.metadata.deletionTimestamp is not None and not pod.finished)
+        if pod.metadata.uid not in succeeded
+        and (pod.metadata.uid in known.failed or fails or counts_as_failed(job, pod))
     ]
     ended = {*succeeded, *failed}
+    over = decided is not None or job.metadata.deletionTimestamp is not None
     return Tally(
         active=[pod for pod in pods if pod.active],
         terminating=sum(pod.terminating for pod in pods),
         succeeded=job.status.succeeded + len(moved_succeeded) + len(succeeded),
         failed=job.status.failed + len(moved_failed) + len(failed),
         uncounted=UncountedPods(succeeded=succeeded, failed=failed),
-        releasable=[pod for pod in tracked if pod.metadata.uid in ended or job.metadata.deletionTimestamp is not None],
+        releasable=[pod for pod in tracked if over or pod.metadata.uid in ended],
     )
-
-
-def is_ending(job: Job) -> bool:
-    return find(job, FAILURE_TARGET) is not None or find(job, SUCCESS_CRITERIA_MET) is not None
 
 
 def outcome(job: Job, seen: Tally, now: datetime) -> Condition | None:

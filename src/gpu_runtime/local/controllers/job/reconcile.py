@@ -62,6 +62,8 @@ class JobReconciler:
         seen = decisions.tally(job, pods)
         job = await self._begin(job, now)
         decided = decisions.outcome(job, seen, now)
+        if decided is not None:
+            seen = decisions.tally(job, pods, decided)
         wait, failure = await self._manage(job, seen, pods, decided, now)
         job = await self._count(job, seen, decided, now)
         if failure is not None:
