@@ -119,3 +119,39 @@ def test_a_stopped_cluster_runs_its_pods_again_when_it_starts(folder: Path) -> N
 
 def containers(pod: Document) -> list[Document]:
     return list(pod["status"].get("containerStatuses", []))
+
+
+def test_a_claim_without_a_class_gets_the_default_one_and_grows(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "log"):
+        world = world_of(folder)
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        world.create("PersistentVolumeClaim", "data", spec)
+        world.until_phase("PersistentVolumeClaim", "data", "Bound")
+        world.patch("PersistentVolumeClaim", "data", {"spec": {"resources": {"requests": {"storage": "2Gi"}}}})
+        world.until_object("PersistentVolumeClaim", "data", lambda one: one["status"]["capacity"] == {"storage": "2Gi"})
+        found = world.get("PersistentVolumeClaim", "data") or {}
+        assert found["spec"]["storageClassName"] == "standard"
+        volume = folder / "data" / "volumes" / found["spec"]["volumeName"]
+        assert volume.is_dir()
+        world.delete("PersistentVolumeClaim", "data")
+        world.until("its folder is gone", lambda: not volume.exists())
+
+
+def test_children_of_a_custom_object_go_with_it(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "log"):
+        world = world_of(folder)
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+        names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+        definition = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+        body = {"metadata": {"name": "things.example.com"}, "spec": definition}
+        server = world.server
+        assert server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body).status == 201
+        things = "/apis/example.com/v1/namespaces/default/things"
+        thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
+        eventually_sync(lambda: server.request("POST", things, thing).status == 201, what="the new kind is served")
+        owner = server.request("GET", f"{things}/t").body
+        reference = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "t", "uid": owner["metadata"]["uid"]}
+        world.create("ConfigMap", "child", metadata={"ownerReferences": [reference]})
+        server.request("DELETE", f"{things}/t")
+        world.until_gone("ConfigMap", "child")
