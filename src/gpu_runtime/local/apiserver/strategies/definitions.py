@@ -154,7 +154,7 @@ def _versions(versions: list[Object]) -> list[Cause]:
     for at, version in enumerate(versions):
         name = version.get("name", "")
         causes += [wrong(f"spec.versions[{at}].name", name, message) for message in dns1035_label(name)]
-        if at == 0:
+        if at == 0 and name:
             causes += [wrong("spec.version", name, message) for message in dns1035_label(name)]
         if name in seen:
             causes.append(duplicate(f"spec.versions[{at}].name", name))
