@@ -127,6 +127,14 @@ async def test_a_full_disk_fails_the_write_and_what_builds_on_it_and_no_later_on
     store.close()
 
 
+async def test_a_waiter_that_gives_up_takes_no_other_write_with_it(store: Store) -> None:
+    given_up, next_one = store.write("pods", "ns/a", thing(1)), store.write("pods", "ns/b", thing(2))
+    given_up.committed.cancel()
+    await next_one.committed
+    assert values(store.records("pods")) == [1, 2]
+    assert store.version == next_one.version
+
+
 async def test_a_follower_that_fails_takes_nobody_with_it(store: Store) -> None:
     def fail(_: Event) -> None:
         raise RuntimeError("follower")

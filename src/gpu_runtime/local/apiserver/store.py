@@ -170,14 +170,16 @@ class Store:
                 del self._pending[mark]
             if failure is not None:
                 self._epoch = max(self._epoch, append.epoch + 1)
-                committed.set_exception(WriteFailed(str(failure)))
+                if not committed.done():
+                    committed.set_exception(WriteFailed(str(failure)))
                 continue
             shelf = self.shelf(event.resource)
             shelf.apply(event)
             self.version = event.version
             self._recent.append(event)
             shelf.wake()
-            committed.set_result(None)
+            if not committed.done():  # whoever waited for it was cancelled; it is on disk all the same
+                committed.set_result(None)
         if failure is None:
             self._tell(append.token[0] for append in appends)
         if len(self._recent) > self._keep_events:
