@@ -45,9 +45,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: str
     type: str
     source: EventSource
+    count: int
     firstTimestamp: datetime | None = None
     lastTimestamp: datetime | None = None
-    count: int = 1
     reportingComponent: str = ""
     reportingInstance: str = ""
 
@@ -121,14 +121,17 @@ class Recorder:
             await self._write(*self._queue.get_nowait())
 
     async def _write(self, about: ObjectReference, kind: str, reason: str, message: str) -> None:
-        message = self._aggregated(about, kind, reason, message)
-        series = self._series_of(about, kind, reason, message)
+        if self._floods(about, kind, reason, message):
+            series = self._series_of(about, kind, reason, "")
+            message = f"(combined from similar events): {message}"
+        else:
+            series = self._series_of(about, kind, reason, message)
         series.count += 1
         event = self._event(about, kind, reason, message, series)
         try:
             if series.written:
                 try:
-                    patch = {"count": event.count, "lastTimestamp": event.lastTimestamp}
+                    patch = {"count": event.count, "lastTimestamp": event.lastTimestamp, "message": event.message}
                     await self._client.patch(EVENTS, event.metadata.key, patch)
                     return
                 except NotFound:  # events expire after an hour; this one begins again
@@ -138,20 +141,19 @@ class Recorder:
         except KubeError as error:
             self._log.warning("event not written", problem=str(error))
 
-    def _aggregated(self, about: ObjectReference, kind: str, reason: str, message: str) -> str:
-        """The message, or one for all once an object says too many different things for one reason."""
+    def _floods(self, about: ObjectReference, kind: str, reason: str, message: str) -> bool:
+        """Whether the object says too many different things for one reason: they then share one Event."""
         key = (about.uid, kind, reason)
         now = self._clock.monotonic()
         group = self._groups.get(key)
         if group is None or now - group.began > WINDOW_SECONDS:
             group = self._groups[key] = _Group(now, set())
             _bound(self._groups)
-        if message in group.messages:
-            return message
-        if len(group.messages) >= SIMILAR_LIMIT:
-            return f"(combined from similar events): more than {SIMILAR_LIMIT} different messages in 10 minutes"
-        group.messages.add(message)
-        return message
+        if message not in group.messages:
+            if len(group.messages) >= SIMILAR_LIMIT:
+                return True
+            group.messages.add(message)
+        return False
 
     def _series_of(self, about: ObjectReference, kind: str, reason: str, message: str) -> _Series:
         key = (about.uid, kind, reason, message)

@@ -79,7 +79,9 @@ class PodKeeper:
             await self.stopper.stop_sandbox(pod, self.memories.get(pod.metadata.uid))
             return Result()
         memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
-        memory.failure = memory.failure or _overdue(pod)
+        if memory.failure is None and (overdue := _overdue(pod)) is not None:
+            memory.failure = overdue
+            self.say(pod, "Normal", overdue.reason, overdue.message)
         again: float | None = None
         if memory.failure is None:
             try:

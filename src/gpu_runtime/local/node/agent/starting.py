@@ -61,6 +61,7 @@ class Starter:
         except (ConfigError, NotReady) as error:
             reason = "CreateContainerError" if str(error) == "no command specified" else "CreateContainerConfigError"
             if memory.now_waits(name, reason, str(error)):
+                self._tell_image(pod, container)
                 self.say(pod, "Warning", "Failed", f"Error: {error}")
             return CONFIG_RETRY_SECONDS
         if previous is not None:
@@ -115,8 +116,7 @@ class Starter:
         )
 
     def _tell(self, pod: Pod, container: Container, memory: PodMemory, state: ContainerState) -> None:
-        image = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-        self.say(pod, "Normal", "Pulled", image)
+        self._tell_image(pod, container)
         self.say(pod, "Normal", "Created", "Container created")
         if state["reason"] == "StartError":
             self.say(pod, "Warning", "Failed", f"Error: {state['message']}")
@@ -124,3 +124,7 @@ class Starter:
         else:
             self.say(pod, "Normal", "Started", "Container started")
             memory.waiting.pop(container.name, None)
+
+    def _tell_image(self, pod: Pod, container: Container) -> None:
+        message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+        self.say(pod, "Normal", "Pulled", message)
