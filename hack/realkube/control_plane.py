@@ -46,6 +46,7 @@ class ControlPlane:
         service_network: str = flags.SERVICE_NETWORK,
         users: Sequence[User] = (),
         controller_flags: Sequence[str] = (),
+        server_flags: Sequence[str] = (),
         say: Say = print,
     ) -> None:
         self.folder = folder
@@ -54,6 +55,7 @@ class ControlPlane:
         self._address = address
         self._service_network = service_network
         self._controller_flags = controller_flags
+        self._server_flags = server_flags
         self._users = (self.admin_user, *users)
         self._say = say
         self._processes: list[Process] = []
@@ -81,7 +83,7 @@ class ControlPlane:
             with timed("etcd and kube-apiserver ready", self._say):
                 run(programs["etcd"], flags.etcd(self.folder / "etcd", self._address, etcd_port, peer_port))
                 server = flags.apiserver(identity, self._address, api_port, etcd_port, self._service_network)
-                run(programs["kube-apiserver"], server)
+                run(programs["kube-apiserver"], [*server, *self._server_flags])
                 self._wait(self.admin.ready, "kube-apiserver is ready")
             self.admin.write_kubeconfig(self.kubeconfig)
             with timed("kube-controller-manager and kube-scheduler working", self._say):
