@@ -60,13 +60,13 @@ async def test_410_lists_again_and_a_delete_missed_meanwhile_is_seen(
     async with following(**QUICK) as reflector:
         stream = await fault_proxy.stream(watches("configmaps"))
         too_old = watch_from(str(reflector.store.version))
-        if form == "as an HTTP status":
-            fault_proxy.on(too_old).answer(410)
-        else:
-            fault_proxy.on(too_old).inject(expired())
         fault_proxy.on(watches("configmaps")).drop_events(events("DELETED", name="missed"))
         await client.delete(CONFIG_MAPS, Key(namespace, "missed"))
-        stream.cut()
+        if form == "as an HTTP status":
+            fault_proxy.on(too_old).answer(410)
+            stream.cut()
+        else:
+            fault_proxy.on(too_old).inject(expired())
         await eventually(lambda: names(reflector) == ["kept"], within=SOON)
     assert fault_proxy.count(lists("configmaps")) == 2
 
