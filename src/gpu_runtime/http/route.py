@@ -173,5 +173,5 @@ def _value(node: Node, text: str) -> object:
     if node.type == "integer" and text.lstrip("-").isdecimal() and len(text) < 20:
         return int(text)
     if node.type == "boolean":
-        return {"true": True, "1": True, "": True, "false": False, "0": False}.get(text, text)
+        return {"true": True, "1": True, "false": False, "0": False}.get(text, text)
     return text
