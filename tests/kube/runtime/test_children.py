@@ -9,9 +9,10 @@ import pytest
 
 from equipment.fault_proxy import FaultProxy, creates, deletes, gets, patches, writes
 from equipment.mutation import mutant
+from equipment.waiting import eventually
 from equipment.world import MakeConfigMap
 from gpu_runtime.api.meta.object import Key, ObjectMeta, OwnerReference, controller_reference
-from gpu_runtime.kube import Change, Children, Client, Conflict, NameConflict, Patch, Resource, Unreachable
+from gpu_runtime.kube import Change, Children, Client, Conflict, NameConflict, Patch, Resource, Unreachable, Written
 from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 
 
@@ -141,7 +142,15 @@ async def test_a_hand_edit_is_put_back(
 
     edited = await client.patch(DEPLOYMENTS, key, edit, kind=Patch.STRATEGIC)
     assert edited.spec != made.object.spec
-    repaired = await children.ensure(DEPLOYMENTS, a_deployment(owner), edited)
+
+    async def repair() -> Written[Deployment] | None:
+        try:
+            return await children.ensure(DEPLOYMENTS, a_deployment(owner), await client.get(DEPLOYMENTS, key))
+        except Conflict:
+            return None  # the deployment controller wrote its status in between
+
+    repaired = await eventually(repair)
+    assert repaired is not None
     assert repaired.change is Change.CHANGED
     assert repaired.object.spec == a_deployment(owner).spec
     assert (await client.get(DEPLOYMENTS, key)).spec == made.object.spec

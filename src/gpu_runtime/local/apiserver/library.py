@@ -14,6 +14,7 @@ from gpu_runtime.local.apiserver.schema import (
     Moment,
     Node,
     Number,
+    SchemaOrOther,
     Sequence,
     Struct,
     Text,
@@ -57,6 +58,8 @@ class Library:
                 merge_key = one.get("x-kubernetes-patch-merge-key", "")
                 struct.fields[key] = Field(self.node(one), facts.get(key, ""), strategy, merge_key)
             struct.seal()
+        elif (schema := f"{name.removesuffix(short)}{short.partition('Or')[0]}") != name and schema in self._schemas:
+            self._nodes[name] = SchemaOrOther(self.named(schema))
         else:
             self._nodes[name] = self.node(raw)
         return self._nodes[name]

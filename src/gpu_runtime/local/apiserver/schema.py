@@ -241,6 +241,21 @@ class Mapping(Node):
         return not value
 
 
+class SchemaOrOther(Node):
+    """A JSON Schema or the other form that its place allows: kept as it is, but a schema with a mistake is refused."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: Node) -> None:
+        self.schema = schema
+
+    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict):
+                self.schema.read(one, path, Reading())  # a decoder of its own: it does not report unknown fields
+        return value
+
+
 class Field:
     """One field of a struct, when Go writes it, and how a strategic merge patch treats it."""
 
