@@ -83,9 +83,9 @@ class Up:
         return ALL_READY in self.said
 
     def stop(self) -> int:
-        """Stops it as Ctrl-C does; its exit code."""
+        """Stops it in order; its exit code. Not by SIGINT: a shell that starts CI in the background has it ignored."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_SECONDS)
 
     def kill(self) -> None:
