@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 from typing import TextIO
 
 import pytest
 
+from equipment.seeds import fresh_seed
 from equipment.servers import ApiServer
 from kube.differential.generated.lanes import Outcome, run_lanes
 from kube.differential.running import Pair
@@ -16,7 +16,7 @@ from kube.differential.tolerated import Tolerance
 
 CALLS = 2000
 FIXED_SEED = "one"
-FRESH_SEED = os.environ.get("GPU_RUNTIME_DIFFERENTIAL_SEED") or secrets.token_hex(4)
+FRESH_SEED = fresh_seed("GPU_RUNTIME_DIFFERENTIAL_SEED")
 """Printed; set the variable to send the same calls again."""
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +13,14 @@ from typing import Any
 import pytest
 
 from equipment.installation import Up, running_up
+from equipment.seeds import fresh_seed
 from equipment.waiting import eventually_sync
 from local.contract.refusals import BASE, Process, runtime_api, unreachable, valid
 from local.contract.report import Documented, Report
 
 HERE = Path(__file__).parent
 REQUESTS = 5000
-SEED = int(os.environ.get("GPU_RUNTIME_TEST_SEED") or time.time())
+SEED = int(fresh_seed("GPU_RUNTIME_TEST_SEED"), 16)
 BODY_BYTES = 65536
 NAMES = 6
 TOKEN = "a-token-of-the-test"
@@ -71,7 +70,7 @@ def test_every_answer_is_documented_and_every_documented_answer_is_seen(
     report = generated(up, tmp_path)
     with capsys.disabled():
         sys.stdout.write(
-            f"\nseed {SEED}: {report.requests} requests, {100 * report.successes / report.requests:.0f} % 2xx, "
+            f"\nseed {SEED:x}: {report.requests} requests, {100 * report.successes / report.requests:.0f} % 2xx, "
             f"{len({key for key in report.answers if key in documented})} of {len(documented)} documented answers\n"
         )
     assert report.failures == []

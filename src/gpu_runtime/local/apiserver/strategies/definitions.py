@@ -298,7 +298,9 @@ def _list_causes(schema: Object, field: str) -> list[Cause]:
             causes.append(
                 required(f"{field}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
             )
-        items: Any = schema.get("items") if isinstance(schema.get("items"), dict) else {}
+        items = schema.get("items")
+        if not isinstance(items, dict):
+            return [*causes, wrong(f"{field}.items", None, "must have a schema if x-kubernetes-list-type is map")]
         for key in keys or []:
             inside = (items.get("properties") or {}).get(key)
             if inside is None:
