@@ -385,10 +385,10 @@ def a_pod_becomes_ready_when_its_probe_says_so(world: World) -> None:
 @scenario
 def a_container_that_is_not_alive_is_restarted(world: World) -> None:
     probe = {"exec": {"command": ["test", "!", "-e", "/tmp/sick"]}, "periodSeconds": 1, "failureThreshold": 1}
-    script = f"test -e /work/second || {{ touch /work/second; sleep 1; touch /tmp/sick; }}; {FOREVER}"
+    script = f"test -e /scratch/second || {{ touch /scratch/second; sleep 1; touch /tmp/sick; }}; {FOREVER}"
     volumes = [{"name": "work", "emptyDir": {}}]
     world.pod(
-        "sick", script, livenessProbe=probe, volumes=volumes, volumeMounts=[{"name": "work", "mountPath": "/work"}]
+        "sick", script, livenessProbe=probe, volumes=volumes, volumeMounts=[{"name": "work", "mountPath": "/scratch"}]
     )
     world.until_object("Pod", "sick", lambda one: restarts(one) == 1)
     world.until_ready("sick")
