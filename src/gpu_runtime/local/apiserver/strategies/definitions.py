@@ -301,6 +301,9 @@ def _list_causes(schema: Object, field: str) -> list[Cause]:
         items = schema.get("items")
         if not isinstance(items, dict):
             return [*causes, wrong(f"{field}.items", None, "must have a schema if x-kubernetes-list-type is map")]
+        if items.get("type") != "object":
+            text = "must be object if parent array's x-kubernetes-list-type is map"
+            causes.append(wrong(f"{field}.items.type", items.get("type", ""), text))
         for key in keys or []:
             inside = (items.get("properties") or {}).get(key)
             if inside is None:
