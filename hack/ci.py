@@ -48,14 +48,14 @@ def main(stages: Sequence[str]) -> int:
     if unknown or not stages:
         print(f"usage: ci.py {' '.join(f'[{stage}]' for stage in STAGES)}", file=sys.stderr)
         return 2
-    failed = [step.name for stage in stages for step in STAGES[stage] if not run(step)]
-    if failed:
-        print(f"\nfailed: {', '.join(failed)}")
+    failed = {step.name: said for stage in stages for step in STAGES[stage] if (said := run(step)) is not None}
+    for name, said in failed.items():
+        print(f"\nfailed: {name}", *red_tests(said), sep="\n  ")
     return 1 if failed else 0
 
 
-def run(step: Step) -> bool:
-    """Runs a step and prints its line; its output only when it failed."""
+def run(step: Step) -> str | None:
+    """Runs a step and prints its line; its output, which is also given back, only when it failed."""
     began = time.monotonic()
     done = subprocess.run(
         step.command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -65,7 +65,12 @@ def run(step: Step) -> bool:
     print(f"{'ok  ' if passed else 'FAIL'} {step.name:<16} {seconds:6.1f} s  {counted(done.stdout)}", flush=True)
     if not passed:
         print(f"  $ {' '.join(step.command)}  (exit {done.returncode})\n{done.stdout}", flush=True)
-    return passed
+    return None if passed else done.stdout
+
+
+def red_tests(output: str) -> list[str]:
+    """The tests that pytest names in its summary: a long output may have been cut where it is read."""
+    return re.findall(r"^(?:FAILED|ERROR) (\S+::.+)$", output, re.MULTILINE)
 
 
 def counted(output: str) -> str:

@@ -116,6 +116,16 @@ class Up:
     def picture(self) -> Picture:
         return look(Layout.at(self.data_dir))
 
+    def until_healthy(self) -> None:
+        """Waits until all processes are ready; a test that waits in vain says which is not, and why."""
+
+        def healthy() -> bool:
+            picture = self.picture()
+            assert picture.healthy, [(each.record.name, each.problem) for each in picture.processes if each.problem]
+            return True
+
+        eventually_sync(healthy, what="all processes are ready again")
+
     def logs(self, lines: int = 20) -> str:
         """The end of every process's log, for a failed test."""
         folder = self.data_dir / "up" / "logs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -180,11 +180,18 @@ class Client:
         )
 
     async def watch(
-        self, query: Query[T], *, resource_version: str, timeout: float, silence: float
+        self,
+        query: Query[T],
+        *,
+        resource_version: str,
+        timeout: float,
+        silence: float,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes since `resource_version`, until the server ends the watch after about `timeout` seconds.
 
         A connection without a byte for `silence` seconds is torn down: half open, it would stay silent for ever.
+        `opened` is called when the server has taken the watch, which may be long before the first change.
         """
         parameters = query.parameters(
             watch=True, allowWatchBookmarks=True, resourceVersion=resource_version, timeoutSeconds=max(1, int(timeout))
@@ -193,6 +200,7 @@ class Client:
         async with self._transport.send(
             "GET", query.path, subject=f"watch {query}", parameters=parameters, timeout=limits
         ) as response:
+            opened()
             async for line in split_lines(response.content.iter_any()):
                 yield decode_event(query.resource, WATCH_LINE.decode(line))
 

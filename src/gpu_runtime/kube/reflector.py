@@ -87,18 +87,26 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         heard, began = False, loop.time()
         events = self._client.watch(
-            self.query, resource_version=version, timeout=seconds, silence=seconds + self._silence_margin
+            self.query,
+            resource_version=version,
+            timeout=seconds,
+            silence=seconds + self._silence_margin,
+            opened=self._followed,
         )
         async with aclosing(events):
             async for event in events:
                 heard = True
                 self._take(event)
                 version = event.resource_version
-                self.problem = None
+                self._followed()
                 self._backoff.reset()
         if not heard and loop.time() - began < MINIMUM_WATCH_SECONDS:
             await self._pause(None)  # a server that ends watches at once must not be asked in a tight loop
         return version
+
+    def _followed(self) -> None:
+        # A kind that nobody changes has no event to tell that all is well again.
+        self.problem = None
 
     def _resume_from(self) -> str:
         return str(self.store.version) if self.synced.is_set() and self.store.version else ""

@@ -71,6 +71,21 @@ async def test_410_lists_again_and_a_delete_missed_meanwhile_is_seen(
     assert fault_proxy.count(lists("configmaps")) == 2
 
 
+@mutant("kube/client.py", "            opened()\n", "")
+async def test_a_broken_watch_of_a_kind_that_nobody_changes_is_no_problem_once_it_is_open_again(
+    client: Client, fault_proxy: FaultProxy, following: Follow, config_map: MakeConfigMap
+) -> None:
+    await client.create(CONFIG_MAPS, config_map("quiet"))
+    async with following(**QUICK) as reflector:
+        stream = await fault_proxy.stream(watches("configmaps"))
+        trouble = fault_proxy.on(watches("configmaps")).answer(503)
+        stream.cut()
+        await trouble.happened(2)
+        assert reflector.problem is not None
+        trouble.remove()
+        await eventually(lambda: reflector.problem is None, within=SOON)
+
+
 async def test_410_in_the_middle_of_a_paged_list_asks_for_all_at_once(
     client: Client, fault_proxy: FaultProxy, following: Follow, config_map: MakeConfigMap
 ) -> None:

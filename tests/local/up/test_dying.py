@@ -28,7 +28,7 @@ def test_any_process_may_be_killed_while_units_are_created(up: Up, tmp_path: Pat
             create(up, names[-1])
     for name in names:
         assert "Directory listing for /" in page(until_ready(up, name)["accessURL"])
-    eventually_sync(lambda: up.picture().healthy, what="all processes are ready again")
+    up.until_healthy()
     restarts = sum(each.record.restarts for each in up.picture().processes)
     assert restarts == KILLS
     after = pod_of(up, tmp_path, "bystander")
