@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable
 from typing import Literal
 
-from equipment.fault_proxy.faults import Board, Fault
+from equipment.fault_proxy.faults import DEADLINE, Board, Fault
+from equipment.fault_proxy.history import Exchange
 from equipment.fault_proxy.matching import Match
 from equipment.fault_proxy.passage import Answer, ConnectionLost, Forward, Passage
 from equipment.fault_proxy.rule import Rule
@@ -33,6 +35,14 @@ class Kill(Fault):
         self._victim = victim
         self._when = when
         self._client = client
+        self._slain = asyncio.Event()
+
+    async def happened(self, times: int = 1, *, within: float = DEADLINE) -> list[Exchange]:
+        """Waits for the death itself: the victim lives on while the server works on the write that it dies after."""
+        hits = await super().happened(times, within=within)
+        async with asyncio.timeout(within):
+            await self._slain.wait()
+        return hits
 
     async def _kill(self, passage: Passage, forward: Forward) -> Answer:
         if self._when == "before":
@@ -55,6 +65,7 @@ class Kill(Fault):
             os.kill(self._victim, signal.SIGKILL)
         else:
             self._victim()
+        self._slain.set()
 
 
 async def _drop(passage: Passage, forward: Forward) -> Answer:

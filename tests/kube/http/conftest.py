@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
@@ -43,7 +42,8 @@ def ready_node(request: pytest.FixtureRequest, installed: ApiServer) -> None:
     node = fake_node("fake-0")
     status = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}]}}
     assert installed.request("POST", "/api/v1/nodes", node).status == HTTPStatus.CREATED
-    installed.kubectl("patch", "node", "fake-0", "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    merge = "application/merge-patch+json"
+    assert installed.request("PATCH", "/api/v1/nodes/fake-0/status", status, merge).status == HTTPStatus.OK
 
 
 @pytest.fixture

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
 from equipment.fault_proxy import FaultProxy, creates
-from equipment.fault_proxy.kill import When
-from equipment.judge import conservation, count_stock, orphans
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
 from kube.http.api import Places, pool_request, unit_request
@@ -26,7 +23,6 @@ from realkube.process import free_ports
 
 ACCOUNT = "gpu-runtime-runtime-api"
 SYSTEM = "gpu-runtime-system"
-HAND_OVER_WRITES = 6
 
 
 @dataclass
@@ -122,34 +118,6 @@ async def test_every_route_works_with_the_roles_that_the_process_declared(world:
         assert [line for line in api.lines() if "forbidden: User" in str(line)] == []
         audit = [line for line in api.lines() if line["event"] == "change"]
         assert {line["outcome"] for line in audit if line["operation_id"] == f"unit-{mine}"} >= {"Created"}
-
-
-async def test_a_real_kill_at_every_fifth_point_of_a_hand_over_loses_nothing(
-    world: Places, fault_proxy: FaultProxy, tmp_path: Path
-) -> None:
-    """The points are those of the in-process crashes; here the process is killed and started again for real."""
-    points: list[tuple[int, When]] = [(n, when) for n in range(1, HAND_OVER_WRITES + 1) for when in ("before", "after")]
-    async with world.witnessed() as witness, world.api() as fresh:
-        await world.seed(fresh, len(points))
-        for n, when in points[::5]:
-            body = unit_request(f"unit-{n}-{when}", f"unit-{n}-{when}")
-            async with runtime_api(fault_proxy.server, world, tmp_path, world.system) as api:
-                await eventually(api.is_ready, what="the process is ready")
-                kill = fault_proxy.kill_at(n, api.process.pid, when)
-                with pytest.raises(aiohttp.ClientError):
-                    await api.call("POST", "/gpu-units", body)
-                await kill.happened()
-            kill.remove()
-            async with runtime_api(fault_proxy.server, world, tmp_path, world.system) as api:
-                await eventually(api.is_ready, what="the next process is ready")
-                status, answer = await api.call("POST", "/gpu-units", body)
-                assert status in (200, 201), answer
-        await world.known(fresh)
-        await fresh.services.sweeper.sweep()
-        seen = await world.seen(witness)
-        assert conservation(seen, seeded=len(points), stock_namespace=world.stock) == []
-        assert count_stock(seen, stock_namespace=world.stock).handed_over == len(points[::5])
-        assert orphans(await world.listing(), stock_namespace=world.stock) == []
 
 
 async def test_a_request_under_way_is_answered_before_the_process_ends(

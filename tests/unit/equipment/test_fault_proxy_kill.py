@@ -55,6 +55,21 @@ async def test_a_coroutine_is_cancelled_at_its_third_write(
     assert victim.cancelled() or isinstance(victim.exception(), aiohttp.ClientConnectionError)
 
 
+@pytest.mark.parametrize("when", ["before", "after", "delivered"])
+async def test_a_kill_has_happened_when_the_victim_is_dead(
+    when: When, proxy: FaultProxy, client: aiohttp.ClientSession
+) -> None:
+    dead = asyncio.Event()
+    kill = proxy.kill_at(1, dead.set, when)
+    writing = asyncio.ensure_future(write(client, "a"))
+    await kill.happened()
+    assert dead.is_set()
+    kill.remove()
+    await asyncio.wait([writing])
+    writing.exception()
+    assert await write(client, "b") == 201
+
+
 async def test_the_dead_write_nothing_more_until_the_kill_is_removed(
     proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
 ) -> None:
