@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -102,10 +103,16 @@ def changes(live: Object, desired: Object) -> dict[str, Any]:
     return {**patch, "metadata": metadata} if metadata else patch
 
 
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    # Reading them evaluates the annotations of the class, which costs more than the comparison.
+    return msgspec.structs.fields(kind)
+
+
 def _struct_patch(live: Any, desired: Any, skip: Sequence[str] = ()) -> dict[str, Any]:
     # Values are compared, not documents: a default that the server spelled out equals one that we left out.
     patch: dict[str, Any] = {}
-    for field in msgspec.structs.fields(desired):
+    for field in _fields(type(desired)):
         if field.name in skip:
             continue
         before, after = getattr(live, field.name), getattr(desired, field.name)
