@@ -1,10 +1,11 @@
-"""Two real API processes race for less stock than they ask for, and each knows at once what the other has made."""
+"""Two real API processes, held at their first write so that all they are asked overlaps, have one effect each time."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,19 +13,58 @@ from typing import Any
 import pytest
 
 from equipment.fault_proxy import FaultProxy, creates
-from equipment.judge import conservation, count_stock, orphans
+from equipment.judge import Reply, Timeline, conservation, count_stock, one_effect, orphans
 from equipment.waiting import eventually
 from kube.http.api import Places, pool_request, unit_request
 from kube.http.test_process import Running, runtime_api
 
-SEEDS = 25
-STOCK = 2
-ASKING = 4  # hand-overs, half of them on each process, for each seed's two stock units
+SEEDS = 200
+SCARCE = 2  # stock units of each race, for
+RIVALS = 4  # hand-overs, half of them on each process
+POOLS, UNITS = "/operator/stockpools", "/gpu-units"
 
 
-async def test_hand_overs_on_two_processes_race_for_less_stock_and_each_sees_what_the_other_made(
+@dataclass(frozen=True)
+class Scene:
+    """Requests that go to the two processes in turn, the answers that are right, and the stock that they take."""
+
+    name: str
+    path: str
+    bodies: list[dict[str, Any]]
+    right: list[int]
+    consumed: int = 0
+    refusal: str = ""
+
+
+def scene(seed: int, world: Places) -> Scene:
+    one = f"op-{seed}"
+    units = [unit_request(one, one, image=image) for image in ("a", "b")]
+    pools = [pool_request(one, one, namespace=world.instance, memory=memory) for memory in ("1Gi", "2Gi")]
+    match seed % 5:
+        case 0:
+            return Scene("the same unit", UNITS, [units[0], units[0]], [200, 201], 1)
+        case 1:
+            return Scene("one id, two units", UNITS, units, [201, 409], 1, "operation_conflict")
+        case 2:
+            return Scene("the same pool", POOLS, [pools[0], pools[0]], [200, 202])
+        case 3:
+            return Scene("one id, two pools", POOLS, pools, [202, 409], 0, "operation_conflict")
+    names = [f"{one}-{number}" for number in range(RIVALS)]
+    rivals = [unit_request(name, name, specName=f"scarce.{seed}") for name in names]
+    right = [201] * SCARCE + [409] * (RIVALS - SCARCE)
+    return Scene("rivals for less stock", UNITS, rivals, right, SCARCE, "insufficient_capacity")
+
+
+@dataclass(frozen=True)
+class Replica:
+    process: Running
+    proxy: FaultProxy
+
+
+async def test_two_hundred_overlapping_scenes_on_two_processes_have_one_effect_each(
     world: Places, folders: Iterator[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    scenes = [scene(seed, world) for seed in range(SEEDS)]
     async with (
         world.witnessed() as witness,
         FaultProxy(world.server, name="one") as first,
@@ -32,78 +72,117 @@ async def test_hand_overs_on_two_processes_race_for_less_stock_and_each_sees_wha
         runtime_api(first.server, world, next(folders), world.system) as one,
         runtime_api(second.server, world, next(folders), world.system) as two,
     ):
-        for process in (one, two):
-            await eventually(process.is_ready, what="the process is ready")
-        await shelves(world, one, two)
-        overlaps = 0
-        for seed in range(SEEDS):
-            overlaps += await race(seed, (one, first), (two, second))
-            await read_by_the_other(seed, world, *Random(seed).sample((one, two), 2))
-        with capsys.disabled():
-            sys.stdout.write(f"\n{overlaps} of {SEEDS} races overlapped on both processes\n")
-        assert overlaps == SEEDS
+        replicas = [Replica(one, first), Replica(two, second)]
+        for replica in replicas:
+            await eventually(replica.process.is_ready, what="the process is ready")
+        batches = await shelves(world, scenes, replicas)
+        replies: list[Reply] = []
+        overlaps, read = 0, 0
+        for seed, each in enumerate(scenes):
+            answers, overlapped = await play(each, replicas, Random(seed))
+            overlaps += overlapped
+            replies += [reply(each.path, body, *answer) for body, answer in zip(each.bodies, answers, strict=True)]
+            read += await read_by_the_other(each, answers, world, replicas)
 
         async def all_consumed() -> bool:
             return not await world.units(world.stock)
 
         await eventually(all_consumed, what="the consumed stock is gone")
         seen = await world.seen(witness)
-        assert conservation(seen, seeded=SEEDS * STOCK, stock_namespace=world.stock) == []
-        assert count_stock(seen, stock_namespace=world.stock).handed_over == SEEDS * STOCK
+        with capsys.disabled():
+            sys.stdout.write(
+                f"\n{overlaps} of {SEEDS} scenes overlapped on both processes; {read} objects read from the other at "
+                f"once; {chosen_again(seen)} of {RIVALS * sum(each.consumed == SCARCE for each in scenes)} rivals "
+                "were given their next choice\n"
+            )
+        assert overlaps == SEEDS
+        taken = sum(each.consumed for each in scenes)
+        assert sum(batches.values()) == taken
+        assert conservation(seen, seeded=taken, stock_namespace=world.stock) == []
+        assert count_stock(seen, stock_namespace=world.stock).handed_over == taken
+        assert one_effect(seen, replies, stock_namespace=world.stock, expected=batches) == []
         assert orphans(await world.listing(), stock_namespace=world.stock) == []
 
 
-async def shelves(world: Places, *processes: Running) -> None:
-    """Two Ready stock units for each seed, known to both processes."""
-    for seed in range(SEEDS):
-        body = {"operationID": f"seed-{seed}", "specName": f"scarce.{seed}", "gpu": 1, "replicas": STOCK}
-        assert (await processes[0].call("POST", "/operator/stock-units", body))[0] == 202
+async def shelves(world: Places, scenes: list[Scene], replicas: list[Replica]) -> dict[str, int]:
+    """Exactly as much Ready stock as will be taken, known to both processes: the sizes of its batches."""
+    sizes: dict[str, int] = {}
+    for each in scenes:
+        if each.consumed:
+            spec = each.bodies[0]["specName"]
+            sizes[spec] = sizes.get(spec, 0) + each.consumed
+    for spec, size in sizes.items():
+        body = {"operationID": f"seed-{spec}", "specName": spec, "gpu": 1, "replicas": size}
+        assert (await replicas[0].process.call("POST", "/operator/stock-units", body))[0] == 202
+    wanted = sum(sizes.values())
 
     async def all_made() -> bool:
-        return len(await world.units(world.stock)) == SEEDS * STOCK
+        return len(await world.units(world.stock)) == wanted
 
     await eventually(all_made, what="the stock is made")
     await world.make_ready()
-    for process in processes:
+    for replica in replicas:
 
-        async def known(process: Running = process) -> bool:
+        async def known(process: Running = replica.process) -> bool:
             _, inventory = await process.call("GET", "/operator/inventory")
-            return sum(int(spec["handOverNow"]) for spec in inventory["data"]["specs"]) == SEEDS * STOCK
+            return sum(int(spec["handOverNow"]) for spec in inventory["data"]["specs"]) == wanted
 
         await eventually(known, what="the process knows the stock")
+    return {f"seed-{spec}": size for spec, size in sizes.items()}
 
 
-async def race(seed: int, *replicas: tuple[Running, FaultProxy]) -> bool:
-    """As many succeed as there is stock, and the rest is told that there is no more; whether all overlapped."""
-    held = [proxy.on(creates("operations"), times=ASKING // len(replicas)).hold() for _, proxy in replicas]
-    asked: list[asyncio.Task[tuple[int, Any]]] = []
-    for number in range(ASKING):
-        process, _ = replicas[number % len(replicas)]
-        name = f"racer-{seed}-{number}"
-        body = unit_request(name, name, specName=f"scarce.{seed}")
-        asked.append(asyncio.create_task(process.call("POST", "/gpu-units", body)))
+async def play(each: Scene, replicas: list[Replica], rng: Random) -> tuple[list[tuple[int, Any]], bool]:
+    """All requests stand before their first write, then go on in any order: the answers, and whether all overlapped."""
+    share = len(each.bodies) // len(replicas)
+    held = [replica.proxy.on(creates("operations"), times=share).hold() for replica in replicas]
+    asked = [
+        asyncio.create_task(replicas[number % len(replicas)].process.call("POST", each.path, body))
+        for number, body in enumerate(each.bodies)
+    ]
     for hold in held:
-        await hold.arrived(ASKING // len(replicas))
+        await hold.arrived(share)
     overlapped = not any(task.done() for task in asked)
-    for hold in Random(seed).sample(held, len(held)):
+    for hold in rng.sample(held, len(held)):
         hold.release()
-    answers = await asyncio.gather(*asked)
-    for hold in held:
-        hold.remove()
-    outcome = sorted(status for status, _ in answers)
-    assert outcome == [201] * STOCK + [409] * (ASKING - STOCK), "\n".join(str(answer) for answer in answers)
-    assert {body["error"]["code"] for status, body in answers if status == 409} == {"insufficient_capacity"}
-    return overlapped
+    answers = list(await asyncio.gather(*asked))
+    assert sorted(status for status, _ in answers) == each.right, (each.name, answers)
+    assert {body["error"]["code"] for status, body in answers if status == 409} <= {each.refusal}, (each.name, answers)
+    return answers, overlapped
 
 
-async def read_by_the_other(seed: int, world: Places, writer: Running, reader: Running) -> None:
-    """What one has answered for, the other knows at once."""
-    name = f"pool-{seed}"
-    status, job = await writer.call("POST", "/operator/stockpools", pool_request(name, name, namespace=world.instance))
-    assert status == 202, job
-    assert (await reader.call("GET", f"/operator/jobs/{name}"))[0] == 200
-    assert (await reader.call("GET", f"/operator/stockpools/{name}?namespace={world.instance}"))[0] == 200
-    _, listed = await writer.call("GET", "/gpu-units?limit=500")
-    made = [unit["name"] for unit in listed["data"] if unit["name"].startswith(f"racer-{seed}-")]
-    for each in made:
-        assert (await reader.call("GET", f"/gpu-units/{each}"))[0] == 200
+async def read_by_the_other(each: Scene, answers: list[tuple[int, Any]], world: Places, replicas: list[Replica]) -> int:
+    """What one has answered for, the other knows at once; how many objects were asked for."""
+    read = 0
+    for number, ((status, answer), body) in enumerate(zip(answers, each.bodies, strict=True)):
+        if status >= 300:
+            continue
+        other = replicas[(number + 1) % len(replicas)].process
+        paths = [f"{each.path}/{body['name']}?namespace={world.instance}"]
+        if each.path == POOLS:
+            paths.append(f"/operator/jobs/{body['operationID']}")
+        for path in paths:
+            got, found = await other.call("GET", path)
+            assert got == 200, (each.name, path, answer, found)
+            read += 1
+    return read
+
+
+def reply(path: str, body: dict[str, Any], status: int, answer: Any) -> Reply:
+    data, error = answer.get("data") or {}, answer.get("error") or {}
+    made = data.get("name") or data.get("objectName")
+    return Reply(
+        "pool" if path == POOLS else "unit", body["operationID"], str(body), status, error.get("code", ""), made
+    )
+
+
+def chosen_again(seen: Timeline) -> int:
+    """Hand-overs that found their choice taken and were given another, by their records."""
+    return sum(
+        len({stock["uid"] for state in record.states if (stock := _choice(state.document))}) > 1
+        for record in seen.of_kind("Operation")
+    )
+
+
+def _choice(record: dict[str, Any]) -> dict[str, Any] | None:
+    choice: dict[str, Any] | None = ((record.get("status") or {}).get("decisions") or {}).get("stock")
+    return choice
