@@ -25,7 +25,19 @@ PAGE = (
     "import http.server,os;os.makedirs('/page',exist_ok=True);os.chdir('/page');open('index.html','w').write('{word}')"
 )
 SERVE = f'exec python -c "{PAGE};http.server.test(http.server.SimpleHTTPRequestHandler,port=8080)"'
+NODE_DIED = "killed by SIGKILL; being started again"
 READY = {"httpGet": {"port": 8080}, "periodSeconds": 1}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+THINGS = {
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": SCHEMA}],
+    },
+}
 
 
 @pytest.fixture
@@ -86,6 +98,25 @@ def test_killed_controllers_and_a_killed_agent_come_back_and_no_pod_is_restarted
         assert [restarts(pod) for pod in pods.values()] == [0, 0, 0]
 
 
+def test_a_part_that_is_away_is_missed_by_name_until_it_is_back(folder: Path) -> None:
+    with local_cluster(folder / "data", folder / "log") as process:
+        world = world_of(folder)
+        assert world.server.request("GET", "/readyz").body == "ok"
+        subprocess.run(["kill", "-KILL", str(children(process.pid)["node_process"])], check=True)
+
+        def missed() -> bool:
+            answer = world.server.request("GET", "/readyz")
+            assert (answer.status, answer.body) == (503, {"ready": False, "problems": {"node": NODE_DIED}})
+            return True
+
+        eventually_sync(missed, what="the node is missed")
+        assert world.server.request("GET", "/livez").body == "ok"
+        eventually_sync(lambda: world.server.request("GET", "/readyz").body == "ok", what="the node is back")
+        metrics = world.server.request("GET", "/metrics").body.splitlines()
+        for line in ('ready{part="node"} 1.0', 'starts{part="node"} 2.0', 'starts{part="controllers"} 1.0'):
+            assert f"local_cluster_{line}" in metrics
+
+
 def test_pods_outlive_a_killed_cluster_and_are_adopted_by_the_next(folder: Path) -> None:
     with local_cluster(folder / "data", folder / "first.log") as process:
         world = world_of(folder)
@@ -140,13 +171,8 @@ def test_a_claim_without_a_class_gets_the_default_one_and_grows(folder: Path) ->
 def test_children_of_a_custom_object_go_with_it(folder: Path) -> None:
     with local_cluster(folder / "data", folder / "log"):
         world = world_of(folder)
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-        names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
-        definition = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
-        body = {"metadata": {"name": "things.example.com"}, "spec": definition}
         server = world.server
-        assert server.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body).status == 201
+        assert server.request("POST", DEFINITIONS, THINGS).status == 201
         things = "/apis/example.com/v1/namespaces/default/things"
         thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
         eventually_sync(lambda: server.request("POST", things, thing).status == 201, what="the new kind is served")

@@ -94,12 +94,17 @@ class Everything:
         self.kinds: dict[tuple[str, str], Resource[Metadata]] = {}
         self._tasks: dict[Resource[Metadata], asyncio.Task[None]] = {}
         self._listeners: list[Listener] = []
+        self._kind_listeners: list[Callable[[], None]] = []
         self._kinds_changed = asyncio.Event()
         self._log = structlog.get_logger("everything")
 
     def listen(self, listener: Listener) -> None:
         """`listener` is told each change of any object."""
         self._listeners.append(listener)
+
+    def listen_to_kinds(self, listener: Callable[[], None]) -> None:
+        """`listener` is called each time that other kinds are known than before."""
+        self._kind_listeners.append(listener)
 
     def find(self, index: str, value: str) -> list[tuple[Resource[Metadata], Metadata]]:
         """Objects of all kinds under the value of an index: OWNER, UID or NAMESPACE."""
@@ -132,7 +137,7 @@ class Everything:
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         found = await discover(self._client)
-        self.kinds = {(one.group, one.kind): one for one in found}
+        known, self.kinds = self.kinds, {(one.group, one.kind): one for one in found}
         followed = {one for one in found if one.plural not in _NOT_FOLLOWED}
         started = []
         for resource in followed - self.stores.keys():
@@ -147,6 +152,9 @@ class Everything:
             for reflector in started:
                 await reflector.synced.wait()
             self.synced.set()
+        if self.kinds != known:
+            for listener in self._kind_listeners:
+                listener()
 
     def _reflector(self, resource: Resource[Metadata]) -> Reflector[Metadata]:
         store = Store[Metadata]()

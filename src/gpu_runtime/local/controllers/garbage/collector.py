@@ -35,8 +35,15 @@ class GarbageCollector:
         self._client = client
         self._everything = everything
         self._absent: OrderedDict[str, None] = OrderedDict()
+        self._of_unknown_kinds: set[str] = set()
         self._controller = Controller("garbage", self.reconcile, [])
         everything.listen(self._changed)
+        everything.listen_to_kinds(self._kinds_changed)
+
+    @property
+    def waiting_for_kinds(self) -> int:
+        """How many objects are owned by kinds that nobody knows."""
+        return len(self._of_unknown_kinds)
 
     async def run(self) -> None:
         """Runs until cancelled; start it before `everything`, which feeds it."""
@@ -55,6 +62,12 @@ class GarbageCollector:
         if delta.new is None or meta.deletionTimestamp is not None or _owners_changed(delta):
             for owner in (delta.old or delta.object).metadata.ownerReferences:
                 self._look_at(owner.uid)  # it may have waited for this one
+
+    def _kinds_changed(self) -> None:
+        """A new kind is known a moment after its first objects: their children were looked at too early."""
+        waiting, self._of_unknown_kinds = self._of_unknown_kinds, set()
+        for uid in waiting:
+            self._look_at(uid)
 
     def _look_at(self, uid: str) -> None:
         self._controller.queue.add(Key("", uid))
@@ -114,6 +127,7 @@ class GarbageCollector:
         resource = self._everything.kind(reference.apiVersion, reference.kind)
         if resource is None:
             # Not known is not the same as gone: its CustomResourceDefinition may come back.
+            self._of_unknown_kinds.add(dependent.uid)
             raise RetryAfter(UNKNOWN_KIND_SECONDS, f"{dependent.key} is owned by an unknown kind: {reference.kind}")
         namespace = dependent.namespace if resource.namespaced else ""
         # The cache of that kind may be behind; only a live read tells that an owner is gone.
