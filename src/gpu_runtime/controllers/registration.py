@@ -12,6 +12,7 @@ from gpu_runtime.controllers.caches import BY_SOURCE_STOCK, BY_UID, Caches
 from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.gpuunit.handover import HandOver
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
+from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import controlled_by
@@ -79,7 +80,14 @@ def _gpu_units(
     reconciler = GPUUnitReconciler(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
-        status=StatusWriter(GPU_UNITS, caches.units, manager.client, clock, recorder),
+        status=StatusWriter(
+            GPU_UNITS,
+            caches.units,
+            manager.client,
+            clock,
+            recorder,
+            announces=lambda unit: not is_stock(unit, settings),
+        ),
         handover=HandOver(manager.client, caches, clock),
         settings=settings,
     )

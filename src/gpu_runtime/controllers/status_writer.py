@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -34,6 +35,8 @@ class StatusWriter(Generic[T]):
     client: Client
     clock: Clock
     recorder: Recorder | None = None
+    announces: Callable[[T], bool] = lambda _: False
+    """Whose first readiness is an event too: a person waits for it. Of the others it would be noise, and a write."""
 
     async def write(self, obj: T, status: Status, verdict: Verdict) -> float | None:
         """Writes `status` with the verdict's condition if it differs; otherwise nothing, not even its time.
@@ -83,5 +86,5 @@ class StatusWriter(Generic[T]):
             return
         if verdict.state == "failed":
             self.recorder.event(self.resource, obj, verdict.reason, verdict.message, type="Warning")
-        elif verdict.state == "ready" and obj.status.phase == "Failed":
+        elif verdict.state == "ready" and (obj.status.phase == "Failed" or self.announces(obj)):
             self.recorder.event(self.resource, obj, verdict.reason, verdict.message)

@@ -112,7 +112,8 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]
 def _struct_patch(live: Any, desired: Any, skip: Sequence[str] = ()) -> dict[str, Any]:
     # Values are compared, not documents: a default that the server spelled out equals one that we left out.
     patch: dict[str, Any] = {}
-    for field in _fields(type(desired)):
+    kind: type[msgspec.Struct] = type(desired)
+    for field in _fields(kind):
         if field.name in skip:
             continue
         before, after = getattr(live, field.name), getattr(desired, field.name)
