@@ -1,10 +1,14 @@
-"""A node agent as a process of its own, for tests to kill."""
+"""A node agent as a process of its own, for tests to kill; forked from one that has the code loaded already."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import multiprocessing
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Self
 
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
@@ -14,14 +18,43 @@ from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import PodRuntime
 
 
-async def main(data_dir: Path, kubeconfig: Path, name: str) -> None:
-    runtime = PodRuntime(data_dir, decide(probe(data_dir)), gpus=simulated(8))
-    options = NodeOptions(name=name, schedulable=False)
+class AgentProcess:
+    """One life of an agent, begun at once; leaving the block kills it."""
+
+    def __init__(self, data_dir: Path, kubeconfig: Path, node: str, *, gpus: int) -> None:
+        forking = multiprocessing.get_context("forkserver")
+        # Half a second of a life would go into imports otherwise, in which there is nothing to interrupt.
+        forking.set_forkserver_preload([__name__])
+        self._told, tell = forking.Pipe(duplex=False)
+        self._process: ForkServerProcess = forking.Process(target=_run, args=(data_dir, kubeconfig, node, gpus, tell))
+        self._process.start()
+        tell.close()
+
+    async def until_ready(self) -> None:
+        assert await asyncio.to_thread(self._told.poll, 60), "the agent is not ready in a minute"
+        try:
+            self._told.recv()
+        except EOFError:
+            raise AssertionError("the agent ended before it was ready") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._told.close()
+        self._process.close()
+
+
+def _run(data_dir: Path, kubeconfig: Path, node: str, gpus: int, tell: Connection) -> None:
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_agent(data_dir, kubeconfig, node, gpus, tell))
+
+
+async def _agent(data_dir: Path, kubeconfig: Path, node: str, gpus: int, tell: Connection) -> None:
+    runtime = PodRuntime(data_dir, decide(probe(data_dir)), gpus=simulated(gpus))
+    options = NodeOptions(name=node, schedulable=False)
     async with Client(load_config(kubeconfig)) as client, runtime, node_agent(client, runtime, options):
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        tell.send("ready")
         await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))

@@ -80,7 +80,7 @@ class Cluster:
     async def pod(self, name: str) -> Pod:
         return await self.client.get(PODS, Key(self.namespace, name))
 
-    async def until(self, name: str, holds: Callable[[Pod], object]) -> Pod:
+    async def until(self, name: str, holds: Callable[[Pod], object], *, within: float = 60) -> Pod:
         """The Pod once it is as wanted."""
 
         async def probe() -> Pod | None:
@@ -88,7 +88,7 @@ class Cluster:
             assert holds(pod), pod.status
             return pod
 
-        found = await eventually(probe, what=f"pod {name}")
+        found = await eventually(probe, within=within, what=f"pod {name}")
         assert found
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpu_runtime.local.node.shim.netlink import Netlink
@@ -12,21 +13,26 @@ from gpu_runtime.local.node.shim.netlink import Netlink
 
 def remains(data_dir: Path) -> dict[str, list[str]]:
     """Processes, mounts, links and cgroups that belong to the runtime of this data directory."""
-    mine = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:8]
-    with Netlink() as netlink:
-        links = [name for name in netlink.links() if name == f"gr-{mine}" or name in _pod_links(data_dir)]
+    pods = data_dir / "pods"
+    links = links_of(data_dir, [path.name for path in pods.iterdir()] if pods.is_dir() else [])
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(data_dir) in line]
     record = data_dir / "node" / "cgroups.json"
     bases = json.loads(record.read_text())["bases"].values() if record.exists() else ()
     cgroups = [base for base in bases if Path(base).exists()]
+    with Netlink() as netlink:
+        links += [name for name in netlink.links() if name == f"gr-{_mine(data_dir)}"]
     return {"processes": processes(data_dir), "mounts": mounts, "links": sorted(links), "cgroups": cgroups}
 
 
-def _pod_links(data_dir: Path) -> set[str]:
-    mine = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:8]
-    pods = data_dir / "pods"
-    uids = [path.name for path in pods.iterdir()] if pods.is_dir() else []
-    return {f"gr{hashlib.sha256((mine + uid).encode()).hexdigest()[:12]}" for uid in uids}
+def links_of(data_dir: Path, uids: Iterable[str]) -> list[str]:
+    """The network links that pods of these uids have."""
+    known = {f"gr{hashlib.sha256((_mine(data_dir) + uid).encode()).hexdigest()[:12]}" for uid in uids}
+    with Netlink() as netlink:
+        return sorted(known & set(netlink.links()))
+
+
+def _mine(data_dir: Path) -> str:
+    return hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:8]
 
 
 def processes(data_dir: Path) -> list[str]:

@@ -1,90 +1,18 @@
-"""An agent that is killed at any moment loses no pod, restarts none, and leaks nothing."""
+"""What an agent leaves when it goes is what the next one finds."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import random
-import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from equipment.waiting import eventually
 from gpu_runtime.local.node.capabilities import Capabilities
-from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
-from gpu_runtime.local.node.specs import Mount, PodSpec
-from local.node import killable_agent
-from local.node.killable_agent import Goal
 from local.node.machine import remains
 from local.node.pods import a_container, a_pod, log_text
-
-KILLS = 10
-PODS = 20
-
-
-def a_goal(number: int, ledger: Path) -> Goal:
-    """Every third pod runs for ever, the others end with a code of their own; each writes down that it started."""
-    uid = f"pod-{number:02d}"
-    then = "exec sleep 3600" if number % 3 == 0 else f"sleep 0.{number % 10}; exit {number}"
-    script = f"echo $CUDA_VISIBLE_DEVICES >> /ledger/{uid}; {then}"
-    return Goal(
-        pod=PodSpec(uid=uid, namespace="default", name=uid, gpus={"main": 1} if number % 3 == 0 else {}),
-        container=a_container("sh", "-c", script, mounts=[Mount(source=str(ledger), target="/ledger")]),
-        passing=number % 3 == 2,
-    )
-
-
-async def run_and_kill(data_dir: Path, goals: Path, patience: float | None) -> None:
-    """Starts an agent and kills it: `patience` seconds after it has adopted, or when it is done."""
-    agent = await asyncio.create_subprocess_exec(
-        sys.executable, killable_agent.__file__, str(data_dir), str(goals), stdout=asyncio.subprocess.PIPE
-    )
-    assert agent.stdout
-    try:
-        assert await asyncio.wait_for(agent.stdout.readline(), 60) == b"adopted\n"
-        if patience is None:
-            assert await asyncio.wait_for(agent.stdout.readline(), 60) == b"done\n"
-        else:
-            await asyncio.sleep(patience)  # the moment of the kill is the input of this test
-    finally:
-        agent.kill()
-        await agent.wait()
-
-
-@pytest.mark.parametrize("seed", [1])
-async def test_an_agent_killed_at_random_moments_loses_nothing(
-    data_dir: Path, capabilities: Capabilities, seed: int
-) -> None:
-    ledger = data_dir.parent / "ledger"
-    ledger.mkdir()
-    goals = [a_goal(number, ledger) for number in range(PODS)]
-    written = data_dir.parent / "goals.json"
-    written.write_bytes(msgspec.json.encode(goals))
-    moments = random.Random(seed)
-    for _ in range(KILLS):
-        await run_and_kill(data_dir, written, moments.uniform(0, 0.25))
-    await run_and_kill(data_dir, written, None)
-    async with PodRuntime(data_dir, capabilities, gpus=simulated(8)) as runtime:
-        for number, goal in enumerate(goals):
-            pod = runtime.get(goal.pod.uid)
-            assert pod, goal.pod.uid
-            run = pod.latest("main")
-            assert run, goal.pod.uid
-            assert run.state, goal.pod.uid
-            if number % 3 == 0:
-                assert (pod.alive, run.state["status"]) == (True, "running")
-            else:
-                state = await asyncio.wait_for(runtime.wait_container(goal.pod.uid, "main", 0), 60)
-                assert (state["exitCode"], state["status"]) == (number, "exited")
-            assert len((ledger / goal.pod.uid).read_text().splitlines()) == 1, "started more than once"
-        held = [gpu for pod in runtime.pods() if pod.alive for ids in pod.gpus.values() for gpu in ids]
-        told = [(ledger / goal.pod.uid).read_text().strip() for goal in goals if goal.pod.gpus]
-        assert sorted(held) == sorted(told)
-        assert len(set(held)) == len(held) == 7
-        await runtime.shutdown()
 
 
 async def test_a_container_that_ends_while_nobody_looks_is_known_to_the_next_agent(
