@@ -15,7 +15,7 @@ from local.walkthroughs.site import Site, fresh_site
 from realkube.site import INDEX_VARIABLE
 from realkube.site import Site as Place
 
-pytest.register_assert_rewrite("local.walkthroughs.test_walkthroughs")
+pytest.register_assert_rewrite("local.walkthroughs.test_failures", "local.walkthroughs.test_walkthroughs")
 
 CLUSTER = "5"  # not the one that somebody may have running
 RUNNING = "GPU_RUNTIME_TEST_CLUSTER"
@@ -23,7 +23,7 @@ RUNNING = "GPU_RUNTIME_TEST_CLUSTER"
 MEMORY = "512Mi"  # the printed 16Gi are more than the node has
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Path]:
     """The kubeconfig of a complete cluster."""
     if running := os.environ.get(RUNNING):
@@ -46,3 +46,9 @@ def site(cluster: Path, tmp_path: Path) -> Iterator[Site]:
     with fresh_site(tmp_path, left_out, cluster, MEMORY) as site:
         yield site
     assert left_out == [], "on a real cluster every line is run"
+
+
+@pytest.fixture(scope="module")
+def failing_site(cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with fresh_site(tmp_path_factory.mktemp("failing"), [], cluster) as site:
+        yield site
