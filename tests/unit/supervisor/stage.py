@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gpu_runtime.local.supervisor.watcher import Patience
 
 SERVER = Path(__file__).with_name("server.py")
 QUICK = Patience(ready_seconds=30, first_attempts=2, backoff=Exponential(0.01, 0.05))
+SILENT_SECONDS = 1.5
 
 
 def free_port() -> int:
@@ -37,6 +38,7 @@ def free_port() -> int:
 class Stage:
     folder: Folder
     told: list[Event] = field(default_factory=list)
+    patience: Patience = QUICK
 
     def program(self, name: str, *options: str, after: tuple[str, ...] = (), port: int | None = None) -> Program:
         port = port or free_port()
@@ -61,7 +63,7 @@ class Stage:
         return next(record for record in self.folder.records() if record.name == name)
 
     def supervisor(self, *programs: Program) -> Supervisor:
-        return Supervisor(self.folder, programs, self.told.append, QUICK)
+        return Supervisor(self.folder, programs, self.told.append, self.patience)
 
     @asynccontextmanager
     async def running(self, *programs: Program) -> AsyncIterator[None]:
@@ -74,6 +76,10 @@ class Stage:
                 yield
             finally:
                 stop.set()
+
+    def soon_hears_silence(self) -> Stage:
+        """The same with little patience for a process that gives no answer."""
+        return replace(self, patience=replace(QUICK, silent_seconds=SILENT_SECONDS))
 
     async def leave_behind(self, program: Program, digest: str | None = None) -> Record:
         """The process as a supervisor leaves it that was killed."""

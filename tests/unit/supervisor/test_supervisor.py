@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -8,7 +10,8 @@ import pytest
 from equipment.waiting import eventually
 from gpu_runtime.local.supervisor.events import Died, Ended, Ready, StartFailed
 from gpu_runtime.local.supervisor.folder import Folder
-from unit.supervisor.stage import Stage
+from gpu_runtime.local.supervisor.watcher import ASKED_IN_SILENCE
+from unit.supervisor.stage import SILENT_SECONDS, Stage
 
 
 async def test_a_program_starts_when_those_before_it_are_ready_and_is_stopped_before_them(stage: Stage) -> None:
@@ -39,16 +42,44 @@ async def test_what_has_to_be_prepared_is_done_before_the_next_program_starts(st
         assert seen == [["cluster"]]
 
 
-async def test_what_completes_a_program_holds_up_nobody_but_the_word_that_all_is_ready(stage: Stage) -> None:
-    seen: list[str] = []
+async def test_others_start_when_a_program_serves_and_all_is_ready_when_it_is(stage: Stage) -> None:
+    cluster = stage.program("cluster", "last")  # is not ready before another has started
+    serves = cluster.health.replace("/readyz", "/livez")
+    async with stage.running(replace(cluster, serves=serves), stage.program("api", after=("cluster",))):
+        assert stage.diary("started") == ["cluster", "api"]
+        assert {event.name for event in stage.told if isinstance(event, Ready)} == {"cluster", "api"}
 
-    async def complete() -> None:
-        await eventually(lambda: stage.diary("started") == ["cluster", "api"])
-        seen.append("complete")
 
-    programs = [replace(stage.program("cluster"), complete=complete), stage.program("api", after=("cluster",))]
-    async with stage.running(*programs):
-        assert seen == ["complete"]
+async def test_a_program_that_lives_and_gives_no_answer_is_killed_and_started_again(stage: Stage) -> None:
+    stage = stage.soon_hears_silence()
+    async with stage.running(stage.program("api"), stage.program("proxy")):
+        hung = stage.record("api")
+        os.kill(hung.identity.pid, signal.SIGSTOP)
+        await ready_again(stage, restarts=1)
+        assert stage.record("api").identity != hung.identity
+        assert stage.record("proxy").restarts == 0
+    died = [event for event in stage.told if isinstance(event, Died)]
+    assert [event.name for event in died] == ["api"]
+    assert died[0].silent >= SILENT_SECONDS
+
+
+async def test_a_program_that_says_what_it_lacks_is_left_alone(stage: Stage) -> None:
+    """However long it lasts: its restart would bring nothing back."""
+    stage = stage.soon_hears_silence()
+    async with stage.running(stage.program("api", "fading")):
+        record = stage.record("api")
+        await eventually(lambda: len(stage.diary("asked")) > 2 * ASKED_IN_SILENCE, what="it was asked often enough")
+        assert stage.record("api") == record
+    assert not any(isinstance(event, Died) for event in stage.told)
+
+
+async def test_a_program_that_hangs_when_it_is_started_again_is_killed_once_more(stage: Stage) -> None:
+    stage = stage.soon_hears_silence()
+    async with stage.running(stage.program("api", "hangs-second")):
+        stage.kill("api")
+        await ready_again(stage, restarts=2)
+    died = [event for event in stage.told if isinstance(event, Died)]
+    assert [event.silent > 0 for event in died] == [False, True]
 
 
 async def test_a_killed_program_is_started_again_and_said_so(stage: Stage) -> None:
@@ -80,10 +111,9 @@ async def test_a_program_that_calls_its_settings_wrong_is_not_tried_again(stage:
 
 
 async def test_a_program_that_never_becomes_ready_is_ended(stage: Stage) -> None:
-    supervisor = stage.supervisor(stage.program("api", "never-ready"))
-    supervisor._patience = replace(supervisor._patience, ready_seconds=0.5)
+    stage = replace(stage, patience=replace(stage.patience, ready_seconds=0.5))
     with pytest.raises(StartFailed, match=r"api: not ready after 0\.5 s: "):
-        await supervisor.run(asyncio.Event())
+        await stage.supervisor(stage.program("api", "never-ready")).run(asyncio.Event())
     assert stage.folder.records() == []
 
 

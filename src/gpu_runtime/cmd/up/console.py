@@ -31,7 +31,8 @@ def tell(event: Event) -> None:
             f"  {click.style('✓', fg='green')} {name} {how + again:<18} {click.style(event.address, dim=True)}".rstrip()
         )
     elif isinstance(event, Died):
-        say(f"  {click.style('✗', fg='red')} {name} died: {event.how}; starting it again in {event.again_in:.1f} s")
+        how = f"hung: killed after {event.silent:.0f} s without an answer" if event.silent else f"died: {event.how}"
+        say(f"  {click.style('✗', fg='red')} {name} {how}; starting it again in {event.again_in:.1f} s")
     else:
         say(f"  {click.style('-', dim=True)} {name} {_ended(event)}")
 

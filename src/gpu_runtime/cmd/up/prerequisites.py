@@ -29,8 +29,6 @@ NAMESPACES = "/api/v1/namespaces"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 POLL_SECONDS = 0.05
 SERVED_SECONDS = 30.0
-NODES = "/api/v1/nodes"
-NODE_SECONDS = 60.0
 
 
 def namespaces() -> list[Document]:
@@ -57,32 +55,13 @@ async def install(kubeconfig: Path) -> None:
             async with asyncio.timeout(SERVED_SECONDS):
                 await asyncio.gather(
                     *(_define(client, definition(kind)) for kind in KINDS),
-                    *(_ensure(client, "/api/v1/namespaces", each) for each in namespaces()),
-                    *(
-                        _ensure(client, "/apis/scheduling.k8s.io/v1/priorityclasses", each)
-                        for each in priority_classes()
-                    ),
+                    *(_ensure(client, NAMESPACES, each) for each in namespaces()),
+                    *(_ensure(client, PRIORITY_CLASSES, each) for each in priority_classes()),
                 )
     except TimeoutError:
         raise StartFailed("installation", f"the kinds are not served after {SERVED_SECONDS:g} s") from None
     except KubeError as error:
         raise StartFailed("installation", str(error)) from error
-
-
-async def until_a_node_is_ready(kubeconfig: Path) -> None:
-    """A cluster without one takes every object and runs none."""
-    try:
-        async with Client(load_config(kubeconfig), user_agent="gpu-runtime-up") as client:
-            async with asyncio.timeout(NODE_SECONDS):
-                while True:
-                    nodes = (await _read(client, NODES))["items"]
-                    if any(_condition(node, "Ready") for node in nodes):
-                        return
-                    await asyncio.sleep(POLL_SECONDS)
-    except TimeoutError:
-        raise StartFailed("local-cluster", f"no node is ready after {NODE_SECONDS:g} s") from None
-    except KubeError as error:
-        raise StartFailed("local-cluster", str(error)) from error
 
 
 async def _ensure(client: Client, collection: str, document: Document) -> bool:

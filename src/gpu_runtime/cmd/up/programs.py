@@ -17,21 +17,15 @@ CLUSTER_STOP_SECONDS = 60.0  # pods are given their time to end
 COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 
 
-def cluster(
-    layout: Layout,
-    ports: Ports,
-    gpus: int | None,
-    prepare: Callable[[], Awaitable[None]],
-    complete: Callable[[], Awaitable[None]],
-) -> Program:
-    """The embedded cluster; `prepare` is done when it answers, and `complete` waits for the rest of it."""
+def cluster(layout: Layout, ports: Ports, gpus: int | None, prepare: Callable[[], Awaitable[None]]) -> Program:
+    """The embedded cluster. Those that need it start as soon as its API answers and `prepare` is done."""
     wanted = ("--gpus", str(gpus)) if gpus is not None else ()
     return Program(
         name=CLUSTER,
         command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted),
         health=f"{kubernetes_url(ports)}/readyz",
+        serves=f"{kubernetes_url(ports)}/livez",
         prepare=prepare,
-        complete=complete,
         environment=_version(),
         address=kubernetes_url(ports),
         stop_seconds=CLUSTER_STOP_SECONDS,

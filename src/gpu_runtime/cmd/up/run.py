@@ -73,9 +73,8 @@ def _welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
     console.welcome(layout, ports, kubeconfig, machine)
 
 
-async def _with_cluster(kubeconfig: Path, loading: Awaitable[ModuleType], what: str) -> None:
-    """Does one thing of the module that speaks to the cluster."""
-    await getattr(await loading, what)(kubeconfig)
+async def _install(kubeconfig: Path, loading: Awaitable[ModuleType]) -> None:
+    await (await loading).install(kubeconfig)
 
 
 async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
@@ -89,12 +88,9 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     settings = write_settings(folder, options.config, ports)
     layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
     if options.kubeconfig is not None:
-        await _with_cluster(kubeconfig, loading, "install")
+        await _install(kubeconfig, loading)
         return ports, kubeconfig, product(settings, kubeconfig, ports, after=())
-    work = partial(_with_cluster, kubeconfig, loading)
-    embedded = cluster(
-        layout, ports, options.gpus, prepare=partial(work, "install"), complete=partial(work, "until_a_node_is_ready")
-    )
+    embedded = cluster(layout, ports, options.gpus, prepare=partial(_install, kubeconfig, loading))
     return ports, kubeconfig, [embedded, *product(settings, kubeconfig, ports, after=(CLUSTER,))]
 
 

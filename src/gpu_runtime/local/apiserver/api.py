@@ -13,6 +13,7 @@ from gpu_runtime.local.apiserver.builtin import builtin_groups, data
 from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allowed, not_found
+from gpu_runtime.local.apiserver.health import Health
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.negotiation import wanted_form, wants_yaml
 from gpu_runtime.local.apiserver.openapi import OpenApi
@@ -69,8 +70,9 @@ def page_not_found() -> web.Response:
 class Api:
     """Answers requests about a cluster."""
 
-    def __init__(self, cluster: Cluster, authenticator: Authenticator, address: str) -> None:
+    def __init__(self, cluster: Cluster, authenticator: Authenticator, address: str, health: Health) -> None:
         self._cluster = cluster
+        self._health = health
         self._authenticator = authenticator
         self._address = address
         self._openapi = OpenApi(cluster.registry)
@@ -78,6 +80,7 @@ class Api:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Every request; nothing that a client sends ends in a traceback."""
         answer = await self._answer(request)
+        self._health.answered(request.method, answer.status)
         if isinstance(answer, web.Response) and wants_yaml(request.headers.get("Accept", "")):
             return _as_yaml(answer)
         return answer
@@ -137,8 +140,12 @@ class Api:
         if request.rel_url.raw_path.startswith(("/api/", "/apis/")) and "//" in request.rel_url.raw_path:
             raise no_resource()
         parts = request.path.strip("/").split("/")
-        if parts[0] in ("healthz", "livez", "readyz"):
+        if parts[0] in ("healthz", "livez"):
             return web.Response(text="ok")
+        if parts[0] == "readyz":
+            return self._health.ready()
+        if parts == ["metrics"]:
+            return self._health.metrics()
         found = self._discovered(parts)
         return page_not_found() if found is None else json_response(found)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
+from prometheus_client import CollectorRegistry
 
 from gpu_runtime.local.apiserver import certificates
 from gpu_runtime.local.apiserver.admission import Chain
@@ -25,6 +26,7 @@ from gpu_runtime.local.apiserver.custom.definitions import Definitions
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.expiry import expire_events
+from gpu_runtime.local.apiserver.health import Health, Lacks, lacks_nothing
 from gpu_runtime.local.apiserver.housekeeping import Housekeeping
 from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
@@ -42,6 +44,10 @@ class Settings:
     housekeeping: bool = False
     """Do what a real cluster's controllers do for the API itself; off, the server is a bare kube-apiserver."""
     logs: LogSource | None = None
+    lacks: Lacks = lacks_nothing
+    """What else of the cluster does not work yet: until then `/readyz` says so, and `/livez` says ok."""
+    registry: CollectorRegistry | None = None
+    """What `/metrics` shows beside the server's own."""
 
 
 class ApiServer:
@@ -95,7 +101,8 @@ class ApiServer:
             # No client has seen what came before: a watch from there is too old, as on a real server.
             self.store.compact(self.store.version)
         token = ensure_token(folder)
-        api = Api(self.cluster, Authenticator(token), f"127.0.0.1:{port}")
+        health = Health(self._settings.lacks, self._settings.registry or CollectorRegistry())
+        api = Api(self.cluster, Authenticator(token), f"127.0.0.1:{port}", health)
         server = web.Server(api.handle, request_factory=_request, handler_cancellation=True)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5)
         await self._runner.setup()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from gpu_runtime.kube.backoff import Exponential
+from gpu_runtime.local.supervisor.process import ending
 
 BEGIN = b"begin\n"
 READY = "ready"
@@ -23,16 +24,23 @@ class Child:
     def __init__(self, name: str, module: str, arguments: Sequence[str], say: Callable[[str], None]) -> None:
         self.name = name
         self.ready = asyncio.Event()
+        self.starts = 1
         self._command = (sys.executable, "-m", module, *arguments)
         self._say = say
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
         self._begin = asyncio.Event()
+        self._state = "starting"
         self._log = structlog.get_logger("cluster").bind(process=name)
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not work now."""
+        return None if self.ready.is_set() else self._state
 
     def begin(self) -> None:
         """What it needs is there: it may work from now on. Until then it only loads."""
@@ -42,14 +50,19 @@ class Child:
         """Keeps it running until `stop`."""
         failures = 0
         while not self._stopping.is_set():
-            self.ready.clear()
             code = await self._once()
             if self._stopping.is_set():
                 return
             failures = 0 if self.ready.is_set() else failures + 1  # one that came so far may well do so again
+            self._not_ready(f"{ending(code)}; being started again")
+            self.starts += 1
             wait = RESTARTS.after(failures)
-            self._log.warning("died; starting it again", code=code, seconds=wait)
+            self._log.warning("died; starting it again", how=ending(code), seconds=wait)
             await asyncio.sleep(wait)
+
+    def _not_ready(self, state: str) -> None:
+        self._state = state
+        self.ready.clear()
 
     async def _once(self) -> int:
         process = self._process = await asyncio.create_subprocess_exec(
@@ -78,6 +91,7 @@ class Child:
     async def stop(self, seconds: float) -> None:
         """Asks it to end, and kills it when it does not in time."""
         self._stopping.set()
+        self._not_ready("stopping")
         process = self._process
         if process is None or process.returncode is not None:
             return

@@ -8,7 +8,10 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge
 
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.cluster.child import Child
@@ -49,7 +52,13 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
             # They load while the server starts, and wait for the word to begin.
             tasks = [group.create_task(child.run()) for child in (controllers, node)]
             try:
-                settings = Settings(options.data_dir, options.port, logs=PodLogs(options.data_dir))
+                settings = Settings(
+                    options.data_dir,
+                    options.port,
+                    logs=PodLogs(options.data_dir),
+                    lacks=lambda: _problems(controllers, node),
+                    registry=_metrics(controllers, node),
+                )
                 async with ApiServer(settings) as server:
                     say(f"kubernetes API on {server.url}")
                     controllers.begin()
@@ -73,6 +82,21 @@ def _children(options: ClusterOptions, say: Callable[[str], None]) -> tuple[Chil
     controllers = Child("controllers", "gpu_runtime.local.cluster.controllers_process", shared, say)
     arguments = (*shared, "--name", node_name(socket.gethostname()), *gpus, *missing)
     return controllers, Child("node", "gpu_runtime.local.cluster.node_process", arguments, say)
+
+
+def _problems(*children: Child) -> dict[str, str]:
+    return {child.name: child.problem for child in children if child.problem}
+
+
+def _metrics(*children: Child) -> CollectorRegistry:
+    """How the parts beside the server are: asked for when somebody looks."""
+    registry = CollectorRegistry()
+    ready = Gauge("local_cluster_ready", "1 while this part of the cluster works.", ["part"], registry=registry)
+    starts = Gauge("local_cluster_starts", "How often this part was started.", ["part"], registry=registry)
+    for child in children:
+        ready.labels(child.name).set_function(child.ready.is_set)
+        starts.labels(child.name).set_function(partial(getattr, child, "starts"))
+    return registry
 
 
 def node_name(hostname: str) -> str:

@@ -18,11 +18,12 @@ class Ready:
 
 @dataclass(frozen=True)
 class Died:
-    """The process ended unasked, and is started again."""
+    """The process ended unasked, and is started again. One that gave no answer for `silent` seconds was killed."""
 
     name: str
     how: str
     again_in: float
+    silent: float = 0.0
 
 
 @dataclass(frozen=True)

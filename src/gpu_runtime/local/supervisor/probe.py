@@ -20,12 +20,24 @@ class _Answer(msgspec.Struct):
 
 async def problem(url: str) -> str | None:
     """None when the process at `url` is ready, else what it says is missing, or that it does not answer."""
+    answer = await _ask(url)
+    if answer is None:
+        return "does not answer"
+    status, body = answer
+    return None if status == 200 else _missing(status, body)
+
+
+async def answers(url: str) -> bool:
+    """Whether the process at `url` says anything at all."""
+    return await _ask(url) is not None
+
+
+async def _ask(url: str) -> tuple[int, bytes] | None:
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            status, body = await _get(url)
+            return await _get(url)
     except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
-        return "does not answer"
-    return None if status == 200 else _missing(status, body)
+        return None
 
 
 async def _get(url: str) -> tuple[int, bytes]:

@@ -58,10 +58,10 @@ class Process:
     async def stop(self, seconds: float) -> bool:
         """Asks it to end and waits; False when it had to be killed."""
         self.signal(signal.SIGTERM)
-        if await self._ends_within(seconds):
+        if await self.ends_within(seconds):
             return True
         self.kill()
-        await self._ends_within(KILL_SECONDS)
+        await self.ends_within(KILL_SECONDS)
         return False
 
     def kill(self) -> None:
@@ -75,7 +75,8 @@ class Process:
             os.close(self._handle)
             self._handle = None
 
-    async def _ends_within(self, seconds: float) -> bool:
+    async def ends_within(self, seconds: float) -> bool:
+        """Waits for its end, and no longer than this."""
         try:
             async with asyncio.timeout(seconds):
                 await self.ended.wait()

@@ -17,15 +17,15 @@ class Program:
     name: str
     command: Sequence[str]
     health: str
-    """URL that answers 200 when the process can do its work."""
+    """URL that answers 200 when the process can do its work. One that lives answers something."""
+    serves: str = ""
+    """URL that answers 200 as soon as those after it may start; `health` if they have to wait for all of it."""
     after: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     """What the process reads at its start."""
     environment: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[], Awaitable[None]] | None = None
-    """Done once, when it has become ready for the first time and before those after it start."""
-    complete: Callable[[], Awaitable[None]] | None = None
-    """Done once, while those after it start already: until then not everything is ready."""
+    """Done once, when it serves for the first time and before those after it start."""
     address: str = ""
     """Where it serves, for people."""
     stop_seconds: float = STOP_SECONDS

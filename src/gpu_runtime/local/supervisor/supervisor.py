@@ -66,12 +66,7 @@ class Supervisor:
     async def _start(self, watcher: Watcher, leftover: Record | None, started: dict[str, asyncio.Event]) -> None:
         for name in watcher.program.after:
             await started[name].wait()
-        await watcher.start(leftover)
-        if watcher.program.prepare is not None:
-            await watcher.program.prepare()
-        started[watcher.program.name].set()
-        if watcher.program.complete is not None:
-            await watcher.program.complete()
+        await watcher.start(leftover, serving=started[watcher.program.name])
 
     async def _stop(self) -> None:
         for level in reversed(self._levels):

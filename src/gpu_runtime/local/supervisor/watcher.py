@@ -14,11 +14,12 @@ from gpu_runtime.kube.backoff import Exponential
 from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
 from gpu_runtime.local.supervisor.folder import Folder, Record
 from gpu_runtime.local.supervisor.listening import listens
-from gpu_runtime.local.supervisor.probe import problem
+from gpu_runtime.local.supervisor.probe import answers, problem
 from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.program import Program
 
 POLL_SECONDS = 0.03
+ASKED_IN_SILENCE = 6  # how often a silent process is asked before it counts as hung
 EXIT_MISUSE = 2  # of a process that calls its settings or arguments wrong: starting it again cannot help
 LARGEST_LOG = 32 * 1024 * 1024
 TAIL_LINES = 8
@@ -35,6 +36,8 @@ class Patience:
     """A process that ends so many times before it was ever ready cannot be started."""
     settled_seconds: float = 10.0
     """A process that was ready for so long did not die of its start: back-off begins anew."""
+    silent_seconds: float = 30.0
+    """A process that lives and gives no answer at all for so long hangs: it is killed."""
     backoff: Exponential = field(default_factory=lambda: Exponential(0.2, 15.0))
 
 
@@ -61,14 +64,24 @@ class Watcher:
         self._failures = 0
         self._log_began = 0
 
-    async def start(self, leftover: Record | None) -> None:
-        """Returns when the process is ready for the first time; StartFailed when it will not be."""
+    async def start(self, leftover: Record | None, serving: asyncio.Event) -> None:
+        """Returns when the process is ready for the first time; StartFailed when it will not be.
+
+        `serving` is set before, when it serves and what is to be prepared then is done.
+        """
         adopted = self._adopt(leftover)
         for attempt in range(1, self._patience.first_attempts + 1):
             if self._process is None or self._process.ended.is_set():
                 self._launch()
             began = time.monotonic()
-            missing = await self._until_ready(began + self._patience.ready_seconds)
+            deadline = began + self._patience.ready_seconds
+            missing = await self._until_well(self.program.serves or self.program.health, deadline)
+            if missing is None and not serving.is_set():
+                if self.program.prepare is not None:
+                    await self.program.prepare()
+                serving.set()
+            if missing is None and self.program.serves:
+                missing = await self._until_well(self.program.health, deadline)
             if missing is None:
                 self._tell(Ready(self.program.name, time.monotonic() - began, self.program.address, adopted))
                 return
@@ -84,15 +97,15 @@ class Watcher:
         raise self._failure(self._running().how)
 
     async def keep(self) -> None:
-        """Runs until stopped: whenever the process ends, it is started again."""
+        """Runs until stopped: whenever the process ends or hangs, it is started again."""
         while not self._stopping.is_set():
             ready_since = time.monotonic()
-            await self._running().ended.wait()
+            silent = await self._until_ended_or_hung()
             if self._stopping.is_set():
                 return
             if time.monotonic() - ready_since >= self._patience.settled_seconds:
                 self._failures = 0
-            await self._again()
+            await self._again(silent)
 
     async def stop(self) -> None:
         """Ends the process and starts no other."""
@@ -109,31 +122,47 @@ class Watcher:
         if self._process is not None:
             self._process.kill()
 
-    async def _again(self) -> None:
+    async def _again(self, silent: float) -> None:
         """Starts the ended process until it is ready once more."""
         while not self._stopping.is_set():
-            await self._pause(self._running().how)
+            await self._pause(self._running().how, silent)
             if self._stopping.is_set():
                 return
             self._restarts += 1
             self._launch()
             began = time.monotonic()
-            if await self._until_ready(None) is None:
-                self._tell(
-                    Ready(
-                        self.program.name,
-                        time.monotonic() - began,
-                        self.program.address,
-                        restarts=self._restarts,
-                    )
-                )
-                return
+            hung = asyncio.ensure_future(self._until_ended_or_hung())
+            try:
+                if await self._until_well(self.program.health) is None:
+                    took = time.monotonic() - began
+                    self._tell(Ready(self.program.name, took, self.program.address, restarts=self._restarts))
+                    return
+                silent = await hung
+            finally:
+                hung.cancel()
 
-    async def _pause(self, how: str) -> None:
+    async def _pause(self, how: str, silent: float = 0.0) -> None:
         seconds = self._patience.backoff.after(self._failures)
         self._failures += 1
-        self._tell(Died(self.program.name, how, seconds))
+        self._tell(Died(self.program.name, how, seconds, silent))
         await asyncio.sleep(seconds)
+
+    async def _until_ended_or_hung(self) -> float:
+        """Returns when the process has ended; one that hangs is killed for it, after so many seconds of silence."""
+        process, patience = self._running(), self._patience.silent_seconds
+        silent_since: float | None = None
+        while not await process.ends_within(patience / ASKED_IN_SILENCE):
+            if await answers(self.program.health):
+                silent_since = None
+                continue
+            now = time.monotonic()
+            # Counted from the end of the first question: a supervisor that was itself stopped blames nobody for it.
+            silent_since = now if silent_since is None else silent_since
+            if now - silent_since >= patience and not self._stopping.is_set():
+                process.kill()
+                await process.ended.wait()
+                return now - silent_since
+        return 0.0
 
     def _adopt(self, leftover: Record | None) -> bool:
         if leftover is None:
@@ -160,22 +189,18 @@ class Watcher:
             )
         )
 
-    async def _until_ready(self, deadline: float | None) -> str | None:
-        """None when it is ready; what is missing when it ended or the time is up."""
+    async def _until_well(self, url: str, deadline: float | None = None) -> str | None:
+        """None when the process answers 200 there; what is missing when it ended or the time is up."""
         process = self._running()
         while not process.ended.is_set():
-            missing = await problem(self.program.health)
+            missing = await problem(url)
             if missing is None:
                 if listens(process.identity.pid, self._port):
                     return None
                 missing = f"somebody else answers on port {self._port}"
             if deadline is not None and time.monotonic() > deadline:
                 return missing
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await process.ended.wait()
-            except TimeoutError:
-                continue
+            await process.ends_within(POLL_SECONDS)
         return process.how
 
     def _running(self) -> Process:
