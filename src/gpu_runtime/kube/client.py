@@ -20,7 +20,7 @@ from gpu_runtime.kube.transport import CONNECT_SECONDS, Transport
 T = TypeVar("T", bound=Object)
 Propagation = Literal["Foreground", "Background", "Orphan"]
 PAGE_SIZE = 500
-REQUEST_SECONDS = 30.0
+LIMITS = aiohttp.ClientTimeout(total=30.0)  # of one request and its whole answer
 
 
 class Patch(StrEnum):
@@ -197,9 +197,8 @@ class Client:
             watch=True, allowWatchBookmarks=True, resourceVersion=resource_version, timeoutSeconds=max(1, int(timeout))
         )
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        async with self._transport.send(
-            "GET", query.path, subject=f"watch {query}", parameters=parameters, timeout=limits
-        ) as response:
+        answer = self._transport.stream(query.path, subject=f"watch {query}", parameters=parameters, timeout=limits)
+        async with answer as response:
             opened()
             async for line in split_lines(response.content.iter_any()):
                 yield decode_event(query.resource, WATCH_LINE.decode(line))
@@ -209,8 +208,8 @@ class Client:
     ) -> AsyncGenerator[bytes, None]:
         """A body in the pieces that it arrives in, such as the log of a Pod."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        send = self._transport.send("GET", path, subject=f"read {path}", parameters=parameters, timeout=limits)
-        async with send as response:
+        answer = self._transport.stream(path, subject=f"read {path}", parameters=parameters, timeout=limits)
+        async with answer as response:
             async for chunk in response.content.iter_any():
                 yield chunk
 
@@ -223,16 +222,12 @@ class Client:
         body: Any = None,
         parameters: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-        timeout: float = REQUEST_SECONDS,
     ) -> bytes:
         """One request and its whole answer; the errors of kube.errors otherwise."""
-        limits = aiohttp.ClientTimeout(total=timeout)
         data = msgspec.json.encode(body) if body is not None else None
-        send = self._transport.send(
-            method, path, subject=subject, data=data, parameters=parameters, content_type=content_type, timeout=limits
+        return await self._transport.read(
+            method, path, subject=subject, data=data, parameters=parameters, content_type=content_type, timeout=LIMITS
         )
-        async with send as response:
-            return await response.read()
 
 
 def document_of(resource: Resource[Any], obj: Object | Mapping[str, Any]) -> dict[str, Any]:

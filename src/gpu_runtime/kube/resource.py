@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
@@ -41,12 +42,15 @@ class Resource(Generic[T]):
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, of one object, or of a subresource."""
-        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
-        if self.namespaced and namespace:
-            parts += ["namespaces", namespace]
-        parts.append(self.plural)
+        path = f"{self._root}/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else self._root
+        parts = [path, self.plural]
         if name:
-            parts.append(name)
+            parts.append(quote(name, safe=""))
         if subresource:
             parts.append(subresource)
-        return "/" + "/".join(quote(part, safe="") for part in parts)
+        return "/".join(parts)
+
+    @cached_property
+    def _root(self) -> str:
+        """Where the paths of this version begin."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

@@ -21,6 +21,9 @@ KEEPALIVE = (
     if hasattr(socket, "TCP_KEEPIDLE")
     else ()
 )
+# What aiohttp raises where there is no answer, or not all of it.
+FAILURES = (TimeoutError, aiohttp.ClientError, OSError)
+REPEATED_BY_AIOHTTP = ("PUT", "DELETE")  # of the methods that write: HTTP calls these idempotent
 
 
 class Transport:
@@ -45,8 +48,7 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    @asynccontextmanager
-    async def send(
+    async def read(
         self,
         method: str,
         path: str,
@@ -56,7 +58,38 @@ class Transport:
         data: bytes | None = None,
         parameters: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+    ) -> bytes:
+        """Sends one request and waits for its whole answer."""
+        try:
+            response = await self._open(method, path, subject, timeout, data, parameters, content_type)
+            async with response:
+                return await response.read()
+        except FAILURES as error:
+            raise self._unreachable(subject, error) from error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, subject: str, timeout: aiohttp.ClientTimeout, parameters: Mapping[str, str] | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a GET, to be read as it arrives."""
+        try:
+            response = await self._open("GET", path, subject, timeout, parameters=parameters)
+            async with response:
+                yield response
+        except FAILURES as error:
+            raise self._unreachable(subject, error) from error
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        subject: str,
+        timeout: aiohttp.ClientTimeout,
+        data: bytes | None = None,
+        parameters: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> aiohttp.ClientResponse:
+        """An answer whose status is good and whose body has not been read."""
         if self._session is None:
             raise RuntimeError("the client is closed: use it inside `async with`")
         headers = {"Content-Type": content_type} if data is not None else {}
@@ -64,31 +97,32 @@ class Transport:
         url = URL(self.config.server + path, encoded=True)
         if parameters:
             url = url.with_query(parameters)
-        try:
-            for last in (False, True):
-                if token := await self.config.token.token():
-                    headers["Authorization"] = f"Bearer {token}"
-                async with self._session.request(
-                    method,
-                    url,
-                    data=data,
-                    headers=headers,
-                    timeout=timeout,
-                    middlewares=() if method == "GET" else (_Once(),),
-                    server_hostname=self.config.tls_server_name,
-                    allow_redirects=False,
-                ) as response:
-                    if response.status < 300:
-                        yield response
-                        return
-                    error = error_from_response(
-                        response.status, await response.read(), response.headers.get("Retry-After"), subject=subject
-                    )
-                # A token that was rotated since we last looked: one try with a fresh one tells.
-                if last or not isinstance(error, Unauthorized) or not self.config.token.expire():
-                    raise self._explained(error)
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unreachable(f"{subject}: {_connection_problem(error, self.config)}") from error
+        for last in (False, True):
+            if token := await self.config.token.token():
+                headers["Authorization"] = f"Bearer {token}"
+            response = await self._session.request(
+                method,
+                url,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                middlewares=(_Once(),) if method in REPEATED_BY_AIOHTTP else (),
+                server_hostname=self.config.tls_server_name,
+                allow_redirects=False,
+            )
+            if response.status < 300:
+                return response
+            async with response:
+                error = error_from_response(
+                    response.status, await response.read(), response.headers.get("Retry-After"), subject=subject
+                )
+            # A token that was rotated since we last looked: one try with a fresh one tells.
+            if last or not isinstance(error, Unauthorized) or not self.config.token.expire():
+                break
+        raise self._explained(error)
+
+    def _unreachable(self, subject: str, error: Exception) -> Unreachable:
+        return Unreachable(f"{subject}: {_connection_problem(error, self.config)}")
 
     def _explained(self, error: ApiError) -> ApiError:
         if isinstance(error, Unauthorized):

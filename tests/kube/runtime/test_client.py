@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from equipment.fault_proxy import FaultProxy, creates, deletes, updates
+from equipment.fault_proxy import FaultProxy, creates, deletes, patches, updates
 from equipment.mutation import mutant
 from equipment.servers import ApiServer
 from equipment.world import MakeConfigMap, Widgets
@@ -162,20 +162,28 @@ async def test_a_write_whose_answer_is_lost_is_unknown_not_failed(
     assert fault_proxy.count(creates("configmaps")) == 1, "the client never sends a write twice by itself"
 
 
-@mutant("kube/transport.py", 'middlewares=() if method == "GET" else (_Once(),),', "")
+@mutant("kube/transport.py", "middlewares=(_Once(),) if method in REPEATED_BY_AIOHTTP else (),", "")
 async def test_no_write_is_sent_twice_over_a_kept_connection_that_breaks(
     proxied: Client, fault_proxy: FaultProxy, config_map: MakeConfigMap, namespace: str
 ) -> None:
     key = Key(namespace, "a")
-    made = await proxied.create(CONFIG_MAPS, config_map("a", text="1"))
+    await proxied.get(NAMESPACES, Key("", namespace))
+    fault_proxy.on(creates("configmaps"), times=1).drop_response()
+    with pytest.raises(Unreachable):
+        await proxied.create(CONFIG_MAPS, config_map("a", text="1"))
+    made = await proxied.get(CONFIG_MAPS, key)
     fault_proxy.on(updates("configmaps"), times=1).drop_response()
     with pytest.raises(Unreachable):
         await proxied.replace(CONFIG_MAPS, ConfigMap(metadata=made.metadata, data={"text": "2"}))
     assert (await proxied.get(CONFIG_MAPS, key)).data == {"text": "2"}
+    fault_proxy.on(patches("configmaps"), times=1).drop_response()
+    with pytest.raises(Unreachable):
+        await proxied.patch(CONFIG_MAPS, key, {"data": {"text": "3"}})
+    assert (await proxied.get(CONFIG_MAPS, key)).data == {"text": "3"}
     fault_proxy.on(deletes("configmaps"), times=1).drop_response()
     with pytest.raises(Unreachable):
         await proxied.delete(CONFIG_MAPS, key)
-    assert [write.call.verb for write in fault_proxy.writes()] == ["create", "update", "delete"]
+    assert [write.call.verb for write in fault_proxy.writes()] == ["create", "update", "patch", "delete"]
 
 
 @mutant("kube/transport.py", "not self.config.token.expire()", "True")
