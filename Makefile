@@ -64,6 +64,10 @@ cluster-up: .venv/.ready ## a complete real Kubernetes on this machine (root; De
 cluster-down: .venv/.ready ## stop it and leave nothing behind
 	PYTHONPATH=hack $(BIN)/python -m realkube down
 
+gpu-check: .venv/.ready ## on a machine with an NVIDIA GPU: what a pod with one and a pod without see
+	@$(BIN)/pip install --quiet --disable-pip-version-check 'nvidia-ml-py>=13'
+	@PYTHONPATH=hack $(BIN)/python hack/real_gpu.py
+
 bench: .venv/.ready ## rates and ratios on the real API server; nothing asserts a time
 	PYTHONPATH=hack $(BIN)/python -m benchmarks
 
@@ -74,4 +78,4 @@ lock: .venv/.ready ## re-pin requirements/ from pyproject.toml
 clean: ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help setup run test test-unit test-local test-kube test-faults check fix manifests generate swagger ci mutants cluster-up cluster-down bench lock clean
+.PHONY: help setup run test test-unit test-local test-kube test-faults check fix manifests generate swagger ci mutants cluster-up cluster-down gpu-check bench lock clean

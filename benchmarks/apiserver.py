@@ -6,7 +6,6 @@ Both sync every write to disk before they answer it: etcd with its defaults, SQL
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 import ssl
@@ -21,7 +20,6 @@ from pathlib import Path
 
 import aiohttp
 import uvloop
-import yaml
 
 from realkube import binaries, flags
 from realkube.api import Access
@@ -98,22 +96,13 @@ def embedded(folder: Path) -> Iterator[Subject]:
     process = Process("embedded", command, folder / "embedded.log")
     try:
         wait_until((data / "kubeconfig").exists, "the embedded server answers", [process])
-        access = access_of(data / "kubeconfig", folder)
+        access = Access.of_kubeconfig(data / "kubeconfig", folder)
         wait_until(access.ready, "the embedded server is ready", [process])
         subject = Subject("embedded", access, [process.pid])
         subject.measured["start-up, s"] = time.perf_counter() - begun
         yield subject
     finally:
         process.kill()
-
-
-def access_of(kubeconfig: Path, folder: Path) -> Access:
-    """The server and the token of a kubeconfig."""
-    config = yaml.safe_load(kubeconfig.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    ca_file = folder / "ca.crt"
-    ca_file.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
-    return Access(cluster["server"], ca_file, user["token"])
 
 
 async def creates(subject: Subject, clients: int) -> float:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import yaml
+
 from realkube.certificates import Pair
 
 TIMEOUT = 30.0
@@ -31,6 +33,15 @@ class Access:
     url: str
     ca_file: Path
     token: str
+
+    @classmethod
+    def of_kubeconfig(cls, kubeconfig: Path, folder: Path) -> Access:
+        """The server and the token that a kubeconfig names; the certificate of its CA is put into `folder`."""
+        config: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        ca_file = folder / "ca.crt"
+        ca_file.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+        return cls(cluster["server"], ca_file, user["token"])
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Answer:
         """Send one request; any status is an answer, only a broken connection is an error."""

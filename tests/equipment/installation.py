@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import shutil
@@ -16,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from equipment.waiting import eventually_sync
 from gpu_runtime.cmd.up.layout import Layout
@@ -136,7 +133,7 @@ class Up:
 
     def kubernetes(self, folder: Path) -> Access:
         """The cluster's API, as its kubeconfig reaches it."""
-        return access(self.kubeconfig, folder)
+        return Access.of_kubeconfig(self.kubeconfig, folder)
 
 
 @contextmanager
@@ -155,15 +152,6 @@ def end(up: Up) -> None:
         up.stop()
     up.command("down")
     sys.stderr.write(f"{up.said}\n{up.logs()}\n")  # pytest shows what a teardown wrote only when the test has failed
-
-
-def access(kubeconfig: Path, folder: Path) -> Access:
-    """Plain requests to the cluster of a kubeconfig that carries a token."""
-    config: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    ca_file = folder / "ca.crt"
-    ca_file.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
-    return Access(cluster["server"], ca_file, user["token"])
 
 
 def kubectl() -> Path | None:

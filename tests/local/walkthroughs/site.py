@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipment.installation import Up, access, running_up
+from equipment.installation import Up, running_up
 from equipment.waiting import eventually_sync
 from equipment.walkthrough import PRINTED_MEMORY, Shell, Walkthrough
 from realkube.api import Access
@@ -78,7 +78,7 @@ def fresh_site(
 ) -> Iterator[Site]:
     """An installation without a past, on the embedded cluster or on the one of a kubeconfig."""
     if cluster is not None:
-        Site.clear(access(cluster, folder))
+        Site.clear(Access.of_kubeconfig(cluster, folder))
     options = ("--kubeconfig", str(cluster)) if cluster is not None else ()
     with running_up(folder / "data", *options) as up:
         yield Site(up, Shell(up.url, up.kubeconfig, folder, memory, left_out), up.kubernetes(folder))
