@@ -84,6 +84,12 @@ async def test_server_side_apply_is_refused_with_a_word_about_what_to_do(api: Ap
     assert "use client-side apply" in refused.body["message"]
 
 
+async def test_what_needs_a_stream_is_refused_with_a_word_about_what_to_do(api: Api, namespace: str) -> None:
+    refused = await api("POST", f"/api/v1/namespaces/{namespace}/pods/a/exec?command=ls")
+    assert refused.code == 404
+    assert "pods/exec is not served" in refused.body["message"]
+
+
 NONSENSE: dict[str, tuple[str, str, bytes, str]] = {
     "no JSON": ("POST", "", b"{", "application/json"),
     "deep nesting": ("POST", "", b'{"data":' * 5000 + b"1" + b"}" * 5000, "application/json"),

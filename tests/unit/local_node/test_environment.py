@@ -8,7 +8,7 @@ import pytest
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.local.node.agent.container_spec import container_spec, gpu_counts, sandbox_spec
-from gpu_runtime.local.node.agent.environment import ConfigError, command, variables
+from gpu_runtime.local.node.agent.environment import ConfigError, NoCommand, command, variables
 from gpu_runtime.local.node.agent.kinds import (
     CapabilityChange,
     ConfigMap,
@@ -165,7 +165,7 @@ def test_services_are_announced_unless_they_are_headless() -> None:
 
 
 def test_a_container_without_a_command_has_nothing_to_run() -> None:
-    with pytest.raises(ConfigError, match="no command specified"):
+    with pytest.raises(NoCommand, match="no command specified: this machine is the image"):
         command(Container(name="c"), {})
 
 

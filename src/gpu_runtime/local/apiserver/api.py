@@ -22,6 +22,7 @@ from gpu_runtime.local.apiserver.store import WriteFailed
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
 from gpu_runtime.local.apiserver.targets import Target, parse_target
 
+STREAMS = ("exec", "attach", "portforward", "proxy")
 LARGEST_BODY = 3 * 1024 * 1024
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
@@ -61,6 +62,14 @@ def _as_yaml(answer: web.Response) -> web.Response:
 
 def no_resource() -> Status:
     return Status(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def _no_streams(target: Target) -> Status:
+    text = (
+        f"pods/{target.subresource} is not served by the embedded API server;"
+        " a pod's ports are open to this machine at its address (kubectl get pods -o wide)"
+    )
+    return Status(404, "NotFound", text, {})
 
 
 def page_not_found() -> web.Response:
@@ -116,6 +125,8 @@ class Api:
                 return page_not_found()
             raise no_resource()
         if target.subresource:
+            if kind.kind == "Pod" and target.subresource in STREAMS:
+                raise _no_streams(target)
             if target.subresource not in kind.subresources:
                 raise not_found(kind.subject, target.name) if kind.custom else no_resource()
             handler = SUBRESOURCES.get((target.subresource, request.method))

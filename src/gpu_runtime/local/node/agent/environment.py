@@ -25,7 +25,18 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
 class ConfigError(Exception):
-    """The container cannot be configured yet; the message is for `CreateContainerConfigError`."""
+    """The container cannot be configured yet, and the message says why."""
+
+    reason = "CreateContainerConfigError"
+
+
+class NoCommand(ConfigError):
+    """Most often somebody expects an image to be pulled, which brings one."""
+
+    reason = "CreateContainerError"
+
+    def __init__(self) -> None:
+        super().__init__("no command specified: this machine is the image of every container, so each needs a command")
 
 
 def references(container: Container) -> tuple[set[str], set[str]]:
@@ -77,7 +88,7 @@ def command(container: Container, environment: Mapping[str, str]) -> list[str]:
     """The whole argument list. There is no image to bring a default one."""
     words = [expand(word, environment) for word in (*container.command, *container.args)]
     if not words:
-        raise ConfigError("no command specified")
+        raise NoCommand
     return words
 
 

@@ -59,7 +59,7 @@ class Starter:
             )
             spec = container_spec(pod, container, attempt, variables, places)
         except (ConfigError, NotReady) as error:
-            reason = "CreateContainerError" if str(error) == "no command specified" else "CreateContainerConfigError"
+            reason = error.reason if isinstance(error, ConfigError) else ConfigError.reason
             if memory.now_waits(name, reason, str(error)):
                 self._tell_image(pod, container)
                 self.say(pod, "Warning", "Failed", f"Error: {error}")
