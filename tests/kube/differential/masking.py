@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from kube.differential.call import Json
@@ -22,14 +23,14 @@ NEAR = timedelta(hours=1)
 
 def masked(value: Json, namespace: str) -> Json:
     """`value` with every identity, time, version, generated suffix and address replaced by its name."""
-    return _document(value, namespace, datetime.now(UTC))
+    names = dict(_generated_names(value))
+    return _document(_renamed(value, names) if names else value, namespace, datetime.now(UTC))
 
 
 def _document(value: Json, namespace: str, now: datetime) -> Json:
     if isinstance(value, dict):
         kept = {key: item for key, item in value.items() if key not in DROPPED and (key, item) != ("continue", "")}
-        result = {_text(key, namespace, now): _field(key, item, namespace, now) for key, item in kept.items()}
-        return _generated_name(kept, result)
+        return {_text(key, namespace, now): _field(key, item, namespace, now) for key, item in kept.items()}
     if isinstance(value, list):
         return [_document(item, namespace, now) for item in value]
     return _text(value, namespace, now) if isinstance(value, str) else value
@@ -63,10 +64,21 @@ def _text(value: str, namespace: str, now: datetime) -> str:
     return TIME.sub(time, UID.sub("<uid>", named))
 
 
-def _generated_name(metadata: Json, result: Json) -> Json:
-    prefix, name = metadata.get("generateName"), metadata.get("name")
-    if isinstance(prefix, str) and isinstance(name, str) and prefix:
-        kept = prefix[: MAX_NAME - 5]
-        if name.startswith(kept) and SUFFIX.fullmatch(name[len(kept) :]):
-            result["name"] = f"{kept}<generated>"
-    return result
+def _generated_names(value: Json) -> Iterator[tuple[str, str]]:
+    """Each name that a server made up, and what stands for it; labels and the like may repeat it."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _generated_names(inner)
+    if isinstance(value, dict):
+        prefix, name = value.get("generateName"), value.get("name")
+        if isinstance(prefix, str) and isinstance(name, str) and prefix:
+            kept = prefix[: MAX_NAME - 5]
+            if name.startswith(kept) and SUFFIX.fullmatch(name[len(kept) :]):
+                yield name, f"{kept}<generated>"
+
+
+def _renamed(value: Json, names: dict[str, str]) -> Json:
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    return names.get(value, value) if isinstance(value, str) else value

@@ -115,7 +115,7 @@ def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> O
     for name, found in (("kind", found_kind), ("apiVersion", found_version)):
         if found is not None and not isinstance(found, str):
             raise bad_request(f"couldn't get version/kind; json parse error: {name} is not a string")
-    if not found_kind and (custom or found_version):
+    if not found_kind and custom:
         raise bad_request("Object 'Kind' is missing in the document")
     if not found_version and custom:
         raise bad_request("Object 'apiVersion' is missing in the document")

@@ -59,8 +59,9 @@ def without_repeated_owners(metadata: dict[str, Any], warnings: list[str]) -> No
         )
 
 
-def causes(metadata: dict[str, Any], kind: Kind, rule: NameRule, field: str = "metadata") -> list[Cause]:
+def causes(metadata: dict[str, Any], kind: Kind, rule: NameRule) -> list[Cause]:
     """Everything wrong with an object's metadata."""
+    field = "metadata"
     found = []
     if not metadata.get("name"):
         found.append(required(f"{field}.name", "name or generateName is required"))
@@ -77,7 +78,7 @@ def causes(metadata: dict[str, Any], kind: Kind, rule: NameRule, field: str = "m
     found += _content_causes(metadata, field)
     finalizers = metadata.get("finalizers") or []
     found += _finalizer_causes(finalizers, f"{field}.finalizers")
-    if not kind.custom and kind.group != "apiextensions.k8s.io":
+    if not kind.strategy.bare_finalizers:
         text = "name is neither a standard finalizer name nor is it fully qualified"
         bare = [(at, one) for at, one in enumerate(finalizers) if "/" not in one and one not in STANDARD]
         found += [wrong(f"{field}.finalizers[{at}]", one, text) for at, one in bare]

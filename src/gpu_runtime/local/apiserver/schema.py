@@ -173,10 +173,18 @@ class Moment(Node):
         return found.isoformat(timespec=self.spec).replace("+00:00", "Z")
 
 
+def _is_byte(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 256
+
+
 class Binary(Node):
+    """Base64; Go takes a list of numbers, too."""
+
     zero = ""
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
+        if isinstance(value, list) and all(one is None or _is_byte(one) for one in value):
+            return base64.b64encode(bytes(one or 0 for one in value)).decode()
         if not isinstance(value, str):
             raise _mismatch(value, path, reading, "[]uint8")
         try:

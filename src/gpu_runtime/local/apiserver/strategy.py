@@ -21,7 +21,9 @@ class Strategy:
     has_status = False
     orphans_by_default = False
     rechecks_metadata = True
-    """Whether an update reports faults of labels and the like once more, as the real server does for this kind."""
+    """Whether an update judges names, too, which it cannot change; the real server does so for most kinds."""
+    bare_finalizers = False
+    """Whether a finalizer of any name is taken, also one without a domain."""
     fields: tuple[str, ...] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
 
@@ -47,10 +49,8 @@ class Strategy:
         return not same(new.get("spec"), old.get("spec"))
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
-        """Keeps everything but the status."""
+        """Keeps the spec; most kinds let their metadata change with the status."""
         keep(new, old, "spec")
-        for field in ("labels", "deletionTimestamp", "ownerReferences"):
-            keep(new["metadata"], old["metadata"], field)
 
     def prepare_finalize(self, new: Object, old: Object) -> None:
         """Keeps everything but the finalizers of a Namespace's spec."""
@@ -71,8 +71,8 @@ class Strategy:
         """Seconds between a delete and the end; None where deletes are immediate."""
         return None
 
-    def allocate(self, new: Object, old: Object | None, store: Store) -> list[Cause]:  # noqa: ARG002
-        """Gives out what only one object may hold, such as addresses: first for a new object, last for an update."""
+    def allocate(self, new: Object, old: Object | None, store: Store, *, dry_run: bool) -> list[Cause]:  # noqa: ARG002
+        """Gives out what only one object may hold, such as addresses, before the object is validated."""
         return []
 
     def ending(self, obj: Object, now: str) -> bool:  # noqa: ARG002

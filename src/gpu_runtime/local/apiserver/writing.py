@@ -17,6 +17,7 @@ from gpu_runtime.local.apiserver.errors import (
     wrong,
 )
 from gpu_runtime.local.apiserver.kinds import Kind
+from gpu_runtime.local.apiserver.names import path_segment
 from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.records import Object, encode, same
 from gpu_runtime.local.apiserver.schema import Reading
@@ -84,7 +85,7 @@ class Writer:
 
     def _finish_create(self, kind: Kind, namespace: str, obj: Object, attempt: Attempt) -> Outcome:
         strategy = kind.strategy
-        if taken := strategy.allocate(obj, None, self.store):
+        if taken := strategy.allocate(obj, None, self.store, dry_run=attempt.dry_run):
             raise invalid(kind.subject, obj["metadata"].get("name", ""), taken)
         strategy.prepare_create(obj, self._environment.timestamp())
         name = obj["metadata"].get("name", "")
@@ -100,7 +101,7 @@ class Writer:
             if existing.object()["metadata"].get("deletionTimestamp"):
                 refused.message = f"object is being deleted: {refused.message}"
             raise refused
-        outcome = self._put(kind, namespace, name, kind.format.complete(obj), attempt.dry_run, created=True)
+        outcome = self._put(kind, namespace, name, _stored(kind, obj), attempt.dry_run, created=True)
         return _followed(outcome, attempt)
 
     def update(
@@ -135,11 +136,11 @@ class Writer:
         self._check_version(kind, name, new, old)
         attempt = Attempt(kind, "UPDATE", namespace, name, subresource, new, old, options.dry_run, warnings)
         self._admission.admit(attempt, self.store)
+        if not subresource and (taken := kind.strategy.allocate(new, old, self.store, dry_run=options.dry_run)):
+            raise invalid(kind.subject, name, taken)
         self._validate_update(kind, name, new, old, subresource)
         attempt.warnings += kind.strategy.warnings(new) if not subresource else []
         self._admission.check(attempt, self.store)
-        if not subresource and (taken := kind.strategy.allocate(new, old, self.store)):
-            raise invalid(kind.subject, name, taken)
         return _followed(self._finish_update(kind, namespace, name, new, stored, options.dry_run), attempt)
 
     def _create_on_update(
@@ -178,8 +179,9 @@ class Writer:
             case _:
                 strategy.prepare_update(new, old)
         # The real server checks metadata several times, once for all kinds and then in each, and reports every time.
-        times = 2 if strategy.rechecks_metadata and not subresource else 1
-        causes = times * metadata.causes(new["metadata"], kind, strategy.name_rule)
+        causes = metadata.causes(new["metadata"], kind, path_segment)
+        if strategy.rechecks_metadata and not subresource:
+            causes += metadata.causes(new["metadata"], kind, strategy.name_rule)
         causes += 2 * metadata.update_causes(new["metadata"], old["metadata"])
         if subresource == "status":
             causes += strategy.validate_status(new, old)
@@ -191,7 +193,7 @@ class Writer:
     def _finish_update(
         self, kind: Kind, namespace: str, name: str, new: Object, stored: Object, dry_run: bool
     ) -> Outcome:
-        done = kind.format.complete(new)
+        done = _stored(kind, new)
         if self._ends(kind, done, stored):
             key = kind.key(namespace, name)
             answer = dict(done)
@@ -219,6 +221,12 @@ class Writer:
             return Outcome(kind, obj, None, created=created)
         write = self.store.write(kind.resource, kind.key(namespace, name), obj)
         return Outcome(kind, obj, write, created=created)
+
+
+def _stored(kind: Kind, obj: Object) -> Object:
+    """The object as it is stored, and read from there: the real server fills in defaults once more."""
+    kind.strategy.default(obj)
+    return kind.format.complete(obj)
 
 
 def _followed(outcome: Outcome, attempt: Attempt) -> Outcome:

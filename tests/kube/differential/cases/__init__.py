@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kube.differential.call import Case
 from kube.differential.cases import (
+    addresses,
     admission,
     create,
     custom,
     definitions,
     delete,
+    judging,
     lists,
     metadata,
     options,
@@ -16,6 +18,7 @@ from kube.differential.cases import (
     patches,
     pods,
     requests,
+    storage,
     subresources,
     update,
     watches,
@@ -35,6 +38,9 @@ SUBJECTS: dict[str, list[Case]] = {
     "pods": pods.CASES,
     "workloads": workloads.CASES,
     "admission": admission.CASES,
+    "addresses": addresses.CASES,
+    "storage": storage.CASES,
+    "judging": judging.CASES,
     "custom": custom.CASES,
     "definitions": definitions.CASES,
     "requests": requests.CASES,

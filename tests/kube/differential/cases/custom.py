@@ -164,4 +164,12 @@ CASES = [
     ),
     case("a time in a status is checked", MADE, merge(f"{W}/status", {"status": {"since": "yesterday"}})),
     case("a time in a status is kept", MADE, merge(f"{W}/status", {"status": {"since": "2020-01-01T00:00:00Z"}})),
+    case(
+        "a null in a list map is no object, and is told so once",
+        post(WIDGETS, widget(changes={"spec": {"ports": [None]}})),
+        post(WIDGETS, widget(changes={"spec": {"ports": [None, None]}})),
+        post(WIDGETS, widget(changes={"spec": {"ports": [{"name": "a"}, None, {"name": "a"}]}})),
+        post(WIDGETS, widget(changes={"spec": {"ports": [None, 5]}})),
+        post(WIDGETS, widget(changes={"spec": {"tags": [None, None]}})),
+    ),
 ]

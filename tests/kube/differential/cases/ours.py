@@ -57,6 +57,9 @@ CASES = [
     pooled("a pool with a port out of range is refused", template={"ports": [{"name": "a", "port": 0}]}),
     pooled("a pool with an unknown field is pruned", nonsense=1, template={"more": 1}),
     pooled("several faults of a pool are all named", replicas=-1, gpu=-1, specName="-"),
+    united("a null mount of a unit is no object", storageMounts=[None]),
+    united("a null port of a unit is no object", template={"ports": [None, {"name": "a", "port": 1}]}),
+    pooled("a null variable of a pool is no object", template={"envs": [None]}),
     united("a unit with a probe gets its defaults", template={"readinessProbe": {"httpGet": {"port": "http"}}}),
     united("a unit with a probe port that is a number", template={"readinessProbe": {"tcpSocket": {"port": 8080}}}),
     united(

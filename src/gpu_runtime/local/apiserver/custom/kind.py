@@ -33,8 +33,8 @@ class CustomFormat:
 
     def read(self, document: Object, reading: Reading) -> Object:
         found = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
-        metadata = library().named(_META)
-        found["metadata"] = metadata.read(document.get("metadata") or {}, "metadata", reading)
+        metadata = {} if document.get("metadata") is None else document["metadata"]
+        found["metadata"] = library().named(_META).read(metadata, "metadata", reading)
         if not self._keeps_unknown:
             prune(found, self._schema, "", reading.unknown, top=True)
         remove_nulls(found, self._schema)
@@ -50,6 +50,7 @@ class CustomStrategy(Strategy):
 
     has_generation = True
     unconditional_update = False
+    bare_finalizers = True
     rechecks_metadata = False
 
     def __init__(

@@ -177,11 +177,12 @@ def check_lists(value: Any, schema: Schema, path: str = "") -> list[Cause]:
     """Duplicates in lists that are sets or maps."""
     causes = []
     if isinstance(value, dict):
+        others, known = schema.get("additionalProperties"), schema.get("properties") or {}
         for key, one in value.items():
-            others = schema.get("additionalProperties")
-            inside = (schema.get("properties") or {}).get(key, others if isinstance(others, dict) else None)
-            if inside:
-                causes += check_lists(one, inside, f"{path}.{key}")
+            if key in known:
+                causes += check_lists(one, known[key], f"{path}.{key}")
+            elif isinstance(others, dict):
+                causes += check_lists(one, others, f"{path}[{key}]")
     elif isinstance(value, list):
         kind = schema.get("x-kubernetes-list-type")
         if kind == "set":
@@ -195,10 +196,11 @@ def check_lists(value: Any, schema: Schema, path: str = "") -> list[Cause]:
 
 
 def _repeated_keys(value: list[Any], keys: list[str], path: str) -> list[Cause]:
-    other = next((at for at, one in enumerate(value) if not isinstance(one, dict)), None)
+    other = next((at for at, one in enumerate(value) if one is not None and not isinstance(one, dict)), None)
     if other is not None:
         return [wrong(_field(f"{path}[{other}]"), value[other], "must be an object for an array of list-type map")]
-    return _repeated([{key: one[key] for key in keys if key in one} for one in value], path)
+    items = [one or {} for one in value]
+    return _repeated([{key: one[key] for key in keys if key in one} for one in items], path)
 
 
 def _repeated(keys: list[Any], path: str) -> list[Cause]:

@@ -21,6 +21,7 @@ class NamespaceStrategy(Strategy):
         name = obj["metadata"].get("name")
         if name:
             obj["metadata"].setdefault("labels", {})[NAME_LABEL] = name
+        obj.setdefault("status", {}).setdefault("phase", "Active")
 
     def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj["metadata"].setdefault("labels", {})[NAME_LABEL] = obj["metadata"].get("name", "")
@@ -32,9 +33,6 @@ class NamespaceStrategy(Strategy):
     def prepare_update(self, new: Object, old: Object) -> None:
         keep(new, old, "spec")
         keep(new, old, "status")
-
-    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
-        keep(new, old, "spec")
 
     def prepare_finalize(self, new: Object, old: Object) -> None:
         keep(new, old, "status")
@@ -81,9 +79,6 @@ class NodeStrategy(Strategy):
 
     def prepare_update(self, new: Object, old: Object) -> None:
         keep(new, old, "status")
-
-    def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
-        keep(new, old, "spec")
 
     def validate(self, obj: Object) -> list[Cause]:
         causes = []

@@ -19,6 +19,8 @@ _COLUMN_TYPES = ["boolean", "date", "integer", "number", "string"]
 
 
 class DefinitionStrategy(Strategy):
+    unconditional_update = False
+    bare_finalizers = True
     rechecks_metadata = False
     has_generation = True
     has_status = True
@@ -31,17 +33,20 @@ class DefinitionStrategy(Strategy):
             names.setdefault("singular", names["kind"].lower())
             names.setdefault("listKind", f"{names['kind']}List")
         spec.setdefault("conversion", {"strategy": "None"})
+        status = obj.setdefault("status", {})
+        if not status.get("storedVersions"):
+            status["storedVersions"] = _storage_versions(spec)[:1]
 
     def prepare_create(self, obj: Object, now: str) -> None:
         super().prepare_create(obj, now)
-        stored = [one.get("name", "") for one in obj["spec"].get("versions", []) if one.get("storage")]
-        obj["status"] = {"storedVersions": stored, "acceptedNames": {}}
+        obj["status"] = {"storedVersions": _storage_versions(obj["spec"])[:1], "acceptedNames": {}}
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
-        stored = [one.get("name", "") for one in new["spec"].get("versions", []) if one.get("storage")]
-        known = new.setdefault("status", {}).setdefault("storedVersions", [])
-        new["status"]["storedVersions"] = known + [name for name in stored if name not in known]
+        known = new["status"]["storedVersions"]
+        new["status"]["storedVersions"] = known + [
+            name for name in _storage_versions(new["spec"])[:1] if name not in known
+        ]
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
@@ -65,7 +70,7 @@ class DefinitionStrategy(Strategy):
             else [required("spec.scope")]
         )
         causes += _versions(spec.get("versions", []))
-        causes += _names(names)
+        causes += _missing_names(names) + name_causes(names, "spec.names")
         conversion = (spec.get("conversion") or {}).get("strategy", "None")
         if conversion not in ("None", "Webhook"):
             causes.append(unsupported("spec.conversion.strategy", conversion, ["None", "Webhook"]))
@@ -98,6 +103,9 @@ class DefinitionStrategy(Strategy):
                 causes.append(immutable("spec.names.kind", now.get("names", {}).get("kind")))
         return causes + _stored_versions(new)
 
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        return name_causes(new["status"].get("acceptedNames", {}), "status.acceptedNames")
+
     def ending(self, obj: Object, now: str) -> bool:
         obj["metadata"]["deletionTimestamp"] = now
         finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -112,6 +120,10 @@ class DefinitionStrategy(Strategy):
             now,
         )
         return True
+
+
+def _storage_versions(spec: Object) -> list[str]:
+    return [one.get("name", "") for one in spec.get("versions", []) if one.get("storage")]
 
 
 def _stored_versions(definition: Object) -> list[Cause]:
@@ -165,30 +177,26 @@ def _versions(versions: list[Object]) -> list[Cause]:
     return causes
 
 
-def _names(names: Object) -> list[Cause]:
+def _missing_names(names: Object) -> list[Cause]:
+    needed = ("plural", "singular", "kind", "listKind")
+    return [required(f"spec.names.{field}") for field in needed if not names.get(field)]
+
+
+def name_causes(names: Object, field: str) -> list[Cause]:
+    """What is wrong with the names that are there."""
     causes: list[Cause] = []
-    if not names.get("plural"):
-        causes.append(required("spec.names.plural"))
-    for field in ("plural", "singular"):
-        if names.get(field):
-            causes += [wrong(f"spec.names.{field}", names[field], message) for message in dns1035_label(names[field])]
-    for field in ("kind", "listKind"):
-        if not names.get(field):
-            causes.append(required(f"spec.names.{field}"))
-        else:
-            causes += [
-                wrong(
-                    f"spec.names.{field}", names[field], f"may have mixed case, but should otherwise match: {message}"
-                )
-                for message in dns1035_label(names[field].lower())
-            ]
-    if not names.get("singular"):
-        causes.append(required("spec.names.singular"))
-    for field in ("shortNames", "categories"):
-        for at, name in enumerate(names.get(field, [])):
-            causes += [wrong(f"spec.names.{field}[{at}]", name, message) for message in dns1035_label(name)]
+    for name in ("plural", "singular"):
+        if names.get(name):
+            causes += [wrong(f"{field}.{name}", names[name], message) for message in dns1035_label(names[name])]
+    for name in ("kind", "listKind"):
+        for message in dns1035_label(names[name].lower()) if names.get(name) else ():
+            text = f"may have mixed case, but should otherwise match: {message}"
+            causes.append(wrong(f"{field}.{name}", names[name], text))
+    for name in ("shortNames", "categories"):
+        for at, one in enumerate(names.get(name, [])):
+            causes += [wrong(f"{field}.{name}[{at}]", one, message) for message in dns1035_label(one)]
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        causes.append(wrong("spec.names.listKind", names["listKind"], "kind and listKind may not be the same"))
+        causes.append(wrong(f"{field}.listKind", names["listKind"], "kind and listKind may not be the same"))
     return causes
 
 

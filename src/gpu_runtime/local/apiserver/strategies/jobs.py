@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpu_runtime.local.apiserver.errors import Cause, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns_label
 from gpu_runtime.local.apiserver.records import Object
@@ -14,11 +12,9 @@ from gpu_runtime.local.apiserver.strategies.workloads import not_negative, templ
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 _JOB_UID = "batch.kubernetes.io/controller-uid"
-_JOB_NAME = "batch.kubernetes.io/job-name"
 
 
 class JobStrategy(Strategy):
-    rechecks_metadata = False
     has_generation = True
     orphans_by_default = True
     has_status = True
@@ -46,18 +42,14 @@ class JobStrategy(Strategy):
         if spec.get("manualSelector"):
             return
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-        for key, value in (("controller-uid", meta["uid"]), ("job-name", meta.get("name", ""))):
-            labels.setdefault(key, value)
-            labels.setdefault(f"batch.kubernetes.io/{key}", value)
+        for name, value in _generated_labels(meta).items():
+            labels.setdefault(name, value)
         selector = spec.setdefault("selector", {})
         selector.setdefault("matchLabels", {}).setdefault(_JOB_UID, meta["uid"])
-        meta.setdefault("labels", dict(labels))
 
     def validate(self, obj: Object) -> list[Cause]:
-        causes = self._spec_causes(obj)
+        causes = _generated_selector(obj) + self._spec_causes(obj)
         spec = obj["spec"]
-        if not spec.get("manualSelector"):
-            causes += _generated_selector(obj)
         if spec.get("completionMode") == "Indexed" and spec.get("completions"):
             last = f"{obj['metadata'].get('name', '')}-{spec['completions'] - 1}"
             causes += [wrong("metadata.name", last, message) for message in dns_label(last)]
@@ -75,9 +67,12 @@ class JobStrategy(Strategy):
             causes.append(unsupported("spec.completionMode", spec.get("completionMode"), ["Indexed", "NonIndexed"]))
         if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
             causes.append(required("spec.completions", "when completion mode is Indexed"))
+        replaced = ["Failed"] if "podFailurePolicy" in spec else ["Failed", "TerminatingOrFailed"]
+        if spec["podReplacementPolicy"] not in replaced:
+            causes.append(unsupported("spec.podReplacementPolicy", spec["podReplacementPolicy"], replaced))
         template = spec["template"]
         labels = template.get("metadata", {}).get("labels") or {}
-        if "selector" in spec and not selects(spec["selector"], labels):
+        if not selects(spec.get("selector"), labels):
             text = "`selector` does not match template `labels`"
             causes.append(wrong("spec.template.metadata.labels", labels, text))
         causes += template_causes(template, "spec.template")
@@ -89,10 +84,8 @@ class JobStrategy(Strategy):
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self._spec_causes(new)
+        causes = self.validate(new)
         now, before = new["spec"], old["spec"]
-        if not now.get("manualSelector"):
-            causes += _generated_selector(new)
         for name in ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
             if now.get(name) != before.get(name) and not (name == "completions" and _elastic(now, before)):
                 causes.append(immutable(f"spec.{name}", now.get(name)))
@@ -101,19 +94,27 @@ class JobStrategy(Strategy):
         return causes
 
 
+def _generated_labels(meta: Object) -> dict[str, str]:
+    found = {"controller-uid": meta["uid"], "job-name": meta.get("name", "")}
+    return found | {f"batch.kubernetes.io/{name}": value for name, value in found.items()}
+
+
 def _generated_selector(obj: Object) -> list[Cause]:
     """A selector of the user's own without `manualSelector` would let two Jobs fight over pods."""
     spec, meta = obj["spec"], obj["metadata"]
+    if spec.get("manualSelector") or "selector" not in spec:
+        return []
     causes: list[Cause] = []
     labels = spec["template"].get("metadata", {}).get("labels") or {}
-    expected = {"controller-uid": meta["uid"], "job-name": meta.get("name", "")}
-    for key, value in expected.items():
-        for name in (key, f"batch.kubernetes.io/{key}"):
-            found: Any = labels.get(name)
-            if found != value:
-                causes.append(wrong("spec.template.metadata.labels", labels, f"must be '{value}'"))
-    if spec.get("selector") != {"matchLabels": {_JOB_UID: meta["uid"]}}:
-        causes.append(wrong("spec.selector", spec.get("selector"), "`selector` not auto-generated"))
+    expected = _generated_labels(meta)
+    for name, value in expected.items():
+        field = f"spec.template.metadata.labels[{name}]"
+        if name not in labels:
+            causes.append(required(field, f"must be '{value}'"))
+        elif labels[name] != value:
+            causes.append(wrong(field, labels, f"must be '{value}'"))
+    if not selects(spec["selector"], expected):
+        causes.append(wrong("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return causes
 
 

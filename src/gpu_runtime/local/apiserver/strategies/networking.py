@@ -15,7 +15,6 @@ _PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 class NetworkPolicyStrategy(Strategy):
-    rechecks_metadata = False
     has_generation = True
 
     def default(self, obj: Object) -> None:

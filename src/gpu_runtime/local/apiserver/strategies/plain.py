@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
-from gpu_runtime.local.apiserver.names import config_key, qualified_name
+from gpu_runtime.local.apiserver.names import config_key, path_segment, qualified_name
 from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen, selector_causes
-from gpu_runtime.local.apiserver.strategies.workloads import count_or_share
+from gpu_runtime.local.apiserver.strategies.workloads import count_or_share, not_negative
 from gpu_runtime.local.apiserver.strategy import Strategy
 
 _LARGEST = 1024 * 1024
@@ -83,6 +83,8 @@ class SecretStrategy(Strategy):
 
 
 class EventStrategy(Strategy):
+    name_rule = staticmethod(path_segment)
+    bare_finalizers = True
     rechecks_metadata = False
     create_on_update = True
     fields = (
@@ -108,6 +110,7 @@ class EventStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
+    bare_finalizers = True
     rechecks_metadata = False
     create_on_update = True
     unconditional_update = False
@@ -249,6 +252,8 @@ class PriorityClassStrategy(Strategy):
 
 
 class BudgetStrategy(Strategy):
+    name_rule = staticmethod(path_segment)
+    bare_finalizers = True
     rechecks_metadata = False
     has_generation = True
     has_status = True
@@ -271,3 +276,7 @@ class BudgetStrategy(Strategy):
         if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
             causes.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, ["AlwaysAllow", "IfHealthyBudget"]))
         return causes
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
+        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        return not_negative(new.get("status", {}), counts, "status")

@@ -14,6 +14,8 @@ def default_pod(pod: Object) -> None:
     """A Pod, which also gets what a template does not: requests from limits, service links."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("enableServiceLinks", True)
     for container in containers(spec):
         _requests_from_limits(container)
@@ -48,8 +50,6 @@ def default_pod_spec(spec: Object) -> None:
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("schedulerName", "default-scheduler")
-    if spec["terminationGracePeriodSeconds"] < 0:
-        spec["terminationGracePeriodSeconds"] = 1
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         # Two names for one field: clients of both must see it.

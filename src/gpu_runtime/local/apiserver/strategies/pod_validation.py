@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns_label, dns_subdomain, label_causes, qualified_name
 from gpu_runtime.local.apiserver.records import Object
-from gpu_runtime.local.apiserver.strategies.affinity import affinity_causes
+from gpu_runtime.local.apiserver.strategies.affinity import affinity_causes, chosen
 from gpu_runtime.local.apiserver.strategies.containers import container_causes, id_causes
 from gpu_runtime.local.apiserver.strategies.seccomp import seccomp_causes
 from gpu_runtime.local.apiserver.strategies.volumes import volume_causes
@@ -51,9 +51,10 @@ def _choices(spec: Object, field: str) -> list[Cause]:
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
         causes.append(wrong(f"{field}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
-    if spec.get("preemptionPolicy") not in (None, "Never", "PreemptLowerPriority"):
-        allowed = ["Never", "PreemptLowerPriority"]
-        causes.append(unsupported(f"{field}.preemptionPolicy", spec["preemptionPolicy"], allowed))
+    if spec.get("preemptionPolicy") == "":
+        causes.append(required(f"{field}.preemptionPolicy"))
+    elif "preemptionPolicy" in spec:
+        causes += chosen(f"{field}.preemptionPolicy", spec["preemptionPolicy"], ["Never", "PreemptLowerPriority"])
     return causes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wrong
-from gpu_runtime.local.apiserver.names import path_segment
+from gpu_runtime.local.apiserver.names import dns_subdomain, path_segment
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategy import Strategy
 
@@ -74,6 +74,8 @@ class BindingStrategy(Strategy):
             causes.append(required(f"{field}.name"))
         kind = subject.get("kind", "")
         if kind == "ServiceAccount":
+            name = subject.get("name", "")
+            causes += [wrong(f"{field}.name", name, message) for message in dns_subdomain(name)] if name else []
             if subject.get("apiGroup"):
                 causes.append(unsupported(f"{field}.apiGroup", subject["apiGroup"], [""]))
             if self._cluster and not subject.get("namespace"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
@@ -50,6 +51,7 @@ class ClaimStrategy(Strategy):
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj["status"] = {"phase": "Pending"}
@@ -69,31 +71,35 @@ class ClaimStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate(new)
-        now, before = dict(new["spec"]), dict(old["spec"])
+        now, before = copy.deepcopy(new["spec"]), copy.deepcopy(old["spec"])
         if not before.get("volumeName"):
-            before.pop("volumeName", None)
-            now.pop("volumeName", None)
-        grown = self._growth(new, old, causes)
-        if grown:
-            now["resources"] = before.get("resources")
+            keep(before, now, "volumeName")
+        if "storageClassName" not in before:
+            keep(before, now, "storageClassName")  # a default class that came later
+        size, was = _requested(now), _requested(before)
+        if old["status"]["phase"] == "Bound":
+            keep(now, before, "volumeAttributesClassName")
+            if now.get("resources", {}).get("requests"):
+                keep(now["resources"]["requests"], before["resources"]["requests"], "storage")
         if now != before:
             allowed = "resources.requests and volumeAttributesClassName for bound claims"
             text = f"spec is immutable after creation except {allowed}"
             causes.append(disallowed("spec", text))
-        return causes
-
-    def _growth(self, new: Object, old: Object, causes: list[Cause]) -> bool:
-        """Whether only the size differs, and may."""
-        bound = old.get("status", {}).get("phase") == "Bound"
-        if not bound:
-            return False
-        size = new["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
-        was = old["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
-        have = old.get("status", {}).get("capacity", {}).get("storage", "0")
+        have = old["status"].get("capacity", {}).get("storage", "0")
         if nanos(size) < nanos(was) and nanos(size) <= nanos(have):
             text = "field can not be less than status.capacity"
             causes.append(disallowed("spec.resources.requests.storage", text))
-        return True
+        return causes + _mode_causes(new, old)
+
+
+def _requested(spec: Object) -> str:
+    found: str = spec.get("resources", {}).get("requests", {}).get("storage", "0")
+    return found
+
+
+def _mode_causes(new: Object, old: Object) -> list[Cause]:
+    mode = new["spec"].get("volumeMode")
+    return [] if mode == old["spec"].get("volumeMode") else [immutable("volumeMode", mode)]
 
 
 class VolumeStrategy(Strategy):
@@ -106,15 +112,19 @@ class VolumeStrategy(Strategy):
         spec.setdefault("volumeMode", "Filesystem")
         if "hostPath" in spec:
             spec["hostPath"].setdefault("type", "")
+        obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare_create(self, obj: Object, now: str) -> None:
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:
         keep(new, old, "spec")
-        status, before = new.setdefault("status", {}), old.get("status", {})
+        status, before = new["status"], old["status"]
         since = "lastPhaseTransitionTime"
-        if status.get("phase") != before.get("phase") and status.get(since) in (None, before.get(since)):
+        if status["phase"] == before["phase"]:
+            if since in before:
+                status.setdefault(since, before[since])
+        elif status.get(since) in (None, before.get(since)):
             status[since] = now
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -153,9 +163,7 @@ class VolumeStrategy(Strategy):
         if any(new["spec"].get(name) != old["spec"].get(name) for name in sources):
             text = "spec.persistentvolumesource is immutable after creation"
             causes.append(disallowed("spec.persistentvolumesource", text))
-        if new["spec"].get("volumeMode") != old["spec"].get("volumeMode"):
-            causes.append(immutable("spec.volumeMode", new["spec"].get("volumeMode")))
-        return causes
+        return causes + _mode_causes(new, old)
 
 
 def _local(spec: Object) -> list[Cause]:
@@ -181,7 +189,8 @@ class StorageClassStrategy(Strategy):
             if provisioner
             else [required("provisioner")]
         )
-        causes += chosen("reclaimPolicy", obj["reclaimPolicy"], ["Delete", "Retain"])
+        if obj["reclaimPolicy"]:
+            causes += chosen("reclaimPolicy", obj["reclaimPolicy"], ["Delete", "Retain"])
         return causes + chosen("volumeBindingMode", obj["volumeBindingMode"], ["Immediate", "WaitForFirstConsumer"])
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:

@@ -11,7 +11,7 @@ from gpu_runtime.local.apiserver.selectors import selects
 from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
 from gpu_runtime.local.apiserver.strategies.pod_defaults import default_template
 from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
-from gpu_runtime.local.apiserver.strategy import Strategy
+from gpu_runtime.local.apiserver.strategy import Strategy, keep
 
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 
@@ -123,6 +123,10 @@ class DeploymentStrategy(Strategy):
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("progressDeadlineSeconds", 600)
         default_template(spec.setdefault("template", {}))
+
+    def prepare_status(self, new: Object, old: Object, now: str) -> None:
+        super().prepare_status(new, old, now)
+        keep(new["metadata"], old["metadata"], "labels")
 
     def changed(self, new: Object, old: Object) -> bool:
         # The real server counts annotations of a Deployment as desired state.
