@@ -7,8 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from gpu_runtime.api.meta.object import Object, controller_reference, wire
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.errors import ApiError
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.resource import Resource
+from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.wire import Template
+from gpu_runtime.local.controllers.words import namespace_is_going, server_words
 
 MOST_AT_ONCE = 500
 
@@ -28,6 +34,34 @@ def pod_from(template: Template, resource: Resource[Any], owner: Object, *, fina
         },
         "spec": template.get("spec") or {},
     }
+
+
+async def create_pods(
+    client: Client,
+    recorder: Recorder,
+    created: Expectations[Pod],
+    resource: Resource[Any],
+    owner: Object,
+    document: Any,
+    count: int,
+) -> ApiError | None:
+    """Makes `count` pods for `owner`, each with its event; the server's refusal when it would take no more."""
+
+    async def make() -> None:
+        try:
+            pod = await client.create(PODS, document)
+        except ApiError as error:
+            if namespace_is_going(error):
+                return
+            recorder.event(resource, owner, "FailedCreate", f"Error creating: {server_words(error)}", type="Warning")
+            raise
+        created.expect(owner.metadata.key, pod)
+        recorder.event(resource, owner, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
+
+    failure = await in_growing_batches(count, make)
+    if failure is None or isinstance(failure, ApiError):
+        return failure
+    raise failure
 
 
 async def in_growing_batches(count: int, make: Callable[[], Awaitable[object]]) -> BaseException | None:

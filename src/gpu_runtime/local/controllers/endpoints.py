@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -89,10 +89,6 @@ class EndpointSlice(msgspec.Struct, frozen=True, kw_only=True):
 
 SERVICES = Resource("", "v1", "Service", "services", Service)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", EndpointSlice)
-
-
-def by_namespace(obj: Service) -> Iterable[str]:
-    return (obj.metadata.namespace,)
 
 
 def target_ports(service: Service, pod: Pod) -> tuple[EndpointPort, ...]:

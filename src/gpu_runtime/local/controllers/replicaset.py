@@ -17,12 +17,12 @@ from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.claiming import OWNER, Claiming
-from gpu_runtime.local.controllers.creating import MOST_AT_ONCE, in_growing_batches, pod_from
+from gpu_runtime.local.controllers.creating import MOST_AT_ONCE, create_pods, pod_from
 from gpu_runtime.local.controllers.deployment.progress import find, with_condition, without_condition
 from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.controllers.wire import Condition
-from gpu_runtime.local.controllers.words import namespace_is_going, server_words
+from gpu_runtime.local.controllers.words import server_words
 from gpu_runtime.local.controllers.workloads import REPLICA_SETS, ReplicaSet, ReplicaSetStatus
 
 FAILURE = "ReplicaFailure"
@@ -142,26 +142,10 @@ class ReplicaSetReconciler:
         return None
 
     async def _create(self, replica_set: ReplicaSet, count: int) -> ApiError | None:
-        key = replica_set.metadata.key
         document = pod_from(replica_set.spec.template, REPLICA_SETS, replica_set)
-
-        async def make() -> None:
-            try:
-                created = await self._client.create(PODS, document)
-            except ApiError as error:
-                if namespace_is_going(error):
-                    return
-                said = f"Error creating: {server_words(error)}"
-                self._recorder.event(REPLICA_SETS, replica_set, "FailedCreate", said, type="Warning")
-                raise
-            self._created.expect(key, created)
-            said = f"Created pod: {created.metadata.name}"
-            self._recorder.event(REPLICA_SETS, replica_set, "SuccessfulCreate", said)
-
-        failure = await in_growing_batches(count, make)
-        if failure is None or isinstance(failure, ApiError):
-            return failure
-        raise failure
+        return await create_pods(
+            self._client, self._recorder, self._created, REPLICA_SETS, replica_set, document, count
+        )
 
     async def _delete(self, replica_set: ReplicaSet, active: Sequence[Pod], count: int) -> ApiError | None:
         chosen = deletion_order(active, self._neighbours(replica_set))[: min(count, MOST_AT_ONCE)]

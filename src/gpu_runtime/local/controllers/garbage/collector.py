@@ -13,6 +13,7 @@ from gpu_runtime.kube.errors import NotFound, RetryAfter
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta
 from gpu_runtime.local.controllers.everything import OWNER, UID, Everything
+from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.garbage.decisions import (
     FOREGROUND,
     ORPHAN,
@@ -20,7 +21,6 @@ from gpu_runtime.local.controllers.garbage.decisions import (
     blocks,
     fate,
     state_of,
-    without,
 )
 from gpu_runtime.local.controllers.wire import Metadata
 
@@ -94,7 +94,7 @@ class GarbageCollector:
             if dependent.deletionTimestamp is None:
                 self._look_at(dependent.uid)
         if not any(blocks(dependent, meta.uid) for dependent in dependents):
-            await self._drop_finalizer(resource, meta, FOREGROUND)
+            await remove_finalizer(self._client, resource, meta, FOREGROUND)
 
     async def _orphan(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
         dependents = self._everything.find(OWNER, meta.uid)
@@ -106,7 +106,7 @@ class GarbageCollector:
                 for kind, obj in dependents
             )
         )
-        await self._drop_finalizer(resource, meta, ORPHAN)
+        await remove_finalizer(self._client, resource, meta, ORPHAN)
 
     async def _dependent(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
         states = {one.uid: await self._state(meta, one) for one in meta.ownerReferences}
@@ -144,13 +144,6 @@ class GarbageCollector:
 
     async def _set_owners(self, resource: Resource[Metadata], meta: ObjectMeta, owners: list[OwnerReference]) -> None:
         patch = {"metadata": {**identity(meta), "ownerReferences": wire(owners) or None}}
-        try:
-            await self._client.patch(resource, meta.key, patch)
-        except NotFound:
-            return
-
-    async def _drop_finalizer(self, resource: Resource[Metadata], meta: ObjectMeta, name: str) -> None:
-        patch = {"metadata": {**identity(meta), "finalizers": without(meta.finalizers, name) or None}}
         try:
             await self._client.patch(resource, meta.key, patch)
         except NotFound:

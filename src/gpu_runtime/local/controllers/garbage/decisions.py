@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -54,7 +54,3 @@ def fate(meta: ObjectMeta, owners: Mapping[str, Owner], *, has_dependents: bool)
 def blocks(dependent: ObjectMeta, owner: str) -> bool:
     """Whether the owner must wait for this dependent."""
     return any(one.uid == owner and one.blockOwnerDeletion for one in dependent.ownerReferences)
-
-
-def without(finalizers: Sequence[str], name: str) -> list[str]:
-    return [one for one in finalizers if one != name]

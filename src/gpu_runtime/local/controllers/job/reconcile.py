@@ -19,14 +19,14 @@ from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.claiming import OWNER, Claiming
-from gpu_runtime.local.controllers.creating import in_growing_batches, pod_from
+from gpu_runtime.local.controllers.creating import create_pods, pod_from
+from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.job import decisions
 from gpu_runtime.local.controllers.job.decisions import SUSPENDED, TRACKING, Tally
 from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.replicaset import deletion_order
 from gpu_runtime.local.controllers.status_writer import status_patch
 from gpu_runtime.local.controllers.wire import Condition
-from gpu_runtime.local.controllers.words import namespace_is_going, server_words
 from gpu_runtime.local.controllers.workloads import JOBS, Job, JobStatus, UncountedPods
 
 
@@ -127,23 +127,7 @@ class JobReconciler:
 
     async def _create(self, job: Job, count: int) -> ApiError | None:
         document = pod_from(job.spec.template, JOBS, job, finalizers=[TRACKING])
-
-        async def make() -> None:
-            try:
-                created = await self._client.create(PODS, document)
-            except ApiError as error:
-                if namespace_is_going(error):
-                    return
-                said = f"Error creating: {server_words(error)}"
-                self._recorder.event(JOBS, job, "FailedCreate", said, type="Warning")
-                raise
-            self._created.expect(job.metadata.key, created)
-            self._recorder.event(JOBS, job, "SuccessfulCreate", f"Created pod: {created.metadata.name}")
-
-        failure = await in_growing_batches(count, make)
-        if failure is None or isinstance(failure, ApiError):
-            return failure
-        raise failure
+        return await create_pods(self._client, self._recorder, self._created, JOBS, job, document, count)
 
     async def _delete(self, job: Job, pods: Sequence[Pod]) -> None:
         async def end(pod: Pod) -> None:
@@ -195,15 +179,7 @@ class JobReconciler:
         return job
 
     async def _release(self, pods: Sequence[Pod]) -> None:
-        async def release(pod: Pod) -> None:
-            kept = [one for one in pod.metadata.finalizers if one != TRACKING]
-            patch = {"metadata": {**identity(pod.metadata), "finalizers": kept or None}}
-            try:
-                await self._client.patch(PODS, pod.metadata.key, patch)
-            except NotFound:
-                return
-
-        await asyncio.gather(*(release(pod) for pod in pods if TRACKING in pod.metadata.finalizers))
+        await asyncio.gather(*(remove_finalizer(self._client, PODS, pod.metadata, TRACKING) for pod in pods))
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
         patch = status_patch(job.status, status)

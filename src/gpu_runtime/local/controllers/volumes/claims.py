@@ -15,6 +15,7 @@ from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import AlreadyExists, NotFound
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.store import Store
+from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.pods import PODS
 from gpu_runtime.local.controllers.scheduler.claims import SELECTED_NODE
 from gpu_runtime.local.controllers.status_writer import write_status
@@ -185,12 +186,7 @@ class ClaimReconciler:
         pods = await self._client.list(Query(PODS, namespace=claim.metadata.namespace))
         if any(claim.metadata.name in pod.claims and not pod.finished for pod in pods.items):
             return
-        kept = [one for one in claim.metadata.finalizers if one != PROTECTION]
-        patch = {"metadata": {**identity(claim.metadata), "finalizers": kept or None}}
-        try:
-            await self._client.patch(CLAIMS, claim.metadata.key, patch)
-        except NotFound:
-            return
+        await remove_finalizer(self._client, CLAIMS, claim.metadata, PROTECTION)
 
     async def _status(self, claim: Claim, status: ClaimStatus) -> None:
         after = replace(status, conditions=claim.status.conditions)

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.store import Store
+from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.controllers.storage import CLAIMS, VOLUMES, Claim, PersistentVolume, VolumeStatus
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONED_BY, PROVISIONER, belongs_to
@@ -35,7 +35,7 @@ class VolumeReconciler:
         claim = await self._claim_of(volume)
         if volume.metadata.deletionTimestamp is not None:
             if claim is None:
-                await self._unprotect(volume)
+                await remove_finalizer(self._client, VOLUMES, volume.metadata, PROTECTION)
             return Result()
         phase = self._phase(volume, claim)
         await write_status(self._client, VOLUMES, volume, volume.status, VolumeStatus(phase=phase))
@@ -69,15 +69,5 @@ class VolumeReconciler:
             await asyncio.to_thread(shutil.rmtree, path, True)
         try:
             await self._client.delete(VOLUMES, volume.metadata.key, uid=volume.metadata.uid)
-        except NotFound:
-            return
-
-    async def _unprotect(self, volume: PersistentVolume) -> None:
-        if PROTECTION not in volume.metadata.finalizers:
-            return
-        kept = [one for one in volume.metadata.finalizers if one != PROTECTION]
-        patch = {"metadata": {**identity(volume.metadata), "finalizers": kept or None}}
-        try:
-            await self._client.patch(VOLUMES, volume.metadata.key, patch)
         except NotFound:
             return

@@ -47,9 +47,7 @@ def enter_namespaces(sandbox: Sandbox) -> None:
     if flags:
         sys_.unshare(flags)
     if flags & sys_.CLONE_NEWUSER:
-        for path, content in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
-            with open(f"/proc/self/{path}", "w") as file:
-                file.write(content)
+        sys_.be_root_for(user, group)
     if flags & sys_.CLONE_NEWNS:
         sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
     if flags & sys_.CLONE_NEWUTS:
