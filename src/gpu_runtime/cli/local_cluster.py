@@ -15,9 +15,19 @@ import click
     required=True,
     help="Where the cluster keeps everything; its kubeconfig is D/kubeconfig.",
 )
-@click.option("--gpus", type=click.IntRange(0, 1024), help="Simulated GPUs, where the machine has none of its own.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(0, 1024),
+    help="How many of this machine's GPUs to use, or to simulate where it has none; without it all, or 8.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server; 0 takes a free one.")
-@click.option("--missing-image", "missing_images", multiple=True, metavar="GLOB", help="Images that cannot be pulled.")
+@click.option(
+    "--missing-image",
+    "missing_images",
+    multiple=True,
+    metavar="GLOB",
+    help="Images to report as missing, to see what that looks like.",
+)
 def local_cluster(data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...]) -> None:
     """Run a Kubernetes-compatible cluster on this machine until a signal ends it.
 

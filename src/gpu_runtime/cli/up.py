@@ -27,7 +27,11 @@ data_dir_option = click.option(
 @click.command("up")
 @data_dir_option
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port of the REST API.")
-@click.option("--gpus", type=click.IntRange(0, 1024), help="Simulated GPUs, where the machine has none of its own.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(0, 1024),
+    help="How many of this machine's GPUs to use, or to simulate where it has none; without it all, or 8.",
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -82,7 +86,7 @@ def status_command(data_dir: Path | None, output: str) -> None:
     elif picture.processes:
         _print(rows)
     if not picture.processes and picture.supervisor is None:
-        click.echo(f"nothing runs on {layout.root}: gpu-runtime up", err=True)
+        click.echo(f"nothing runs on {layout.root}; `gpu-runtime up` starts it", err=True)
         sys.exit(EXIT_NOT_RUNNING)
     if picture.supervisor is None:
         click.echo("their supervisor is gone: `gpu-runtime up` takes them over, `down` ends them", err=True)
@@ -96,7 +100,7 @@ def env_command(data_dir: Path | None) -> None:
     layout = Layout.at(data_dir)
     installation = layout.remembered()
     if installation is None:
-        click.echo(f"nothing was ever started on {layout.root}: gpu-runtime up", err=True)
+        click.echo(f"nothing was ever started on {layout.root}; `gpu-runtime up` does that", err=True)
         sys.exit(EXIT_NOT_RUNNING)
     for name, value in (
         ("KUBECONFIG", installation.kubeconfig),

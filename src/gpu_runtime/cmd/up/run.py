@@ -41,6 +41,8 @@ class Options:
 
 def up(options: Options) -> int:
     """Runs everything until a signal, and leaves no process behind; ConfigError when the options cannot work."""
+    if options.kubeconfig is not None and options.gpus is not None:
+        raise ConfigError("--gpus is for the embedded cluster: one given by --kubeconfig has its own nodes")
     folder = options.layout.supervised
     try:
         folder.make()

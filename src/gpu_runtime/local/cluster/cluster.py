@@ -13,6 +13,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.cluster.child import Child
 from gpu_runtime.local.node.agent.logs import PodLogs
@@ -45,7 +46,10 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
 
     Leaving the block is a reboot of the node: pods end, objects stay, and the next start runs them again.
     """
-    options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"data directory {options.data_dir} cannot be used: {error.strerror}") from error
     with hold(options.data_dir / LOCK):
         controllers, node = _children(options, say)
         async with asyncio.TaskGroup() as group:

@@ -167,12 +167,21 @@ class ServiceKeeper:
             try:
                 listener = _bound_listener(front, device)
             except OSError as error:
-                if (front, device) not in self._refused:
-                    self._refused.add((front, device))
-                    self._log.warning("service port not served", front=front, device=device, problem=str(error))
+                self._warn_once(front, device, error)
                 continue
             servers.append(await asyncio.start_server(lambda r, w: self._connected(front, r, w), sock=listener))
         self._listeners[front] = _Listener(servers, backs)
+
+    def _warn_once(self, front: Front, device: str, error: OSError) -> None:
+        if (front, device) in self._refused:
+            return
+        self._refused.add((front, device))
+        taken = error.errno == errno.EADDRINUSE
+        self._log.warning(
+            f"a Service does not answer {'this machine' if device == 'lo' else 'pods'}",
+            address=f"{front.address}:{front.port}",
+            problem="another cluster on this machine has its address" if taken else str(error),
+        )
 
     async def _close(self, front: Front) -> None:
         for server in self._listeners.pop(front).servers:
