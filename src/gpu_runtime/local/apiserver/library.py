@@ -44,6 +44,7 @@ class Library:
             "IntOrString": IntOrText(),
             "Time": Moment("seconds"),
             "MicroTime": Moment("microseconds"),
+            "CustomResourceSubresourceStatus": Struct("CustomResourceSubresourceStatus"),  # without any field
         }
         short = name.rpartition(".")[2]
         raw = self._schemas[name]
@@ -59,7 +60,7 @@ class Library:
                 struct.fields[key] = Field(self.node(one), facts.get(key, ""), strategy, merge_key)
             struct.seal()
         elif (schema := f"{name.removesuffix(short)}{short.partition('Or')[0]}") != name and schema in self._schemas:
-            self._nodes[name] = SchemaOrOther(self.named(schema))
+            self._nodes[name] = SchemaOrOther(self.named(schema), short.partition("Or")[2])
         else:
             self._nodes[name] = self.node(raw)
         return self._nodes[name]

@@ -250,18 +250,29 @@ class Mapping(Node):
 
 
 class SchemaOrOther(Node):
-    """A JSON Schema or the other form that its place allows: kept as it is, but a schema with a mistake is refused."""
+    """A JSON Schema, or the other form that its place allows: several of them, a truth value, or names."""
 
-    __slots__ = ("schema",)
+    __slots__ = ("other", "schema")
 
-    def __init__(self, schema: Node) -> None:
+    def __init__(self, schema: Node, other: str) -> None:
         self.schema = schema
+        self.other = other
 
-    def read(self, value: Any, path: str, reading: Reading) -> Any:  # noqa: ARG002
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, dict):
-                self.schema.read(one, path, Reading())  # a decoder of its own: it does not report unknown fields
-        return value
+    def read(self, value: Any, path: str, reading: Reading) -> Any:
+        if isinstance(value, dict):
+            return self.schema.read(value, path, Reading())  # a decoder of its own: it does not report unknown fields
+        if self.other == "Bool":
+            if not isinstance(value, bool):
+                raise WrongType("boolean or JSON schema expected")
+            return value
+        if not isinstance(value, list):
+            return []  # Go takes it for neither
+        return Sequence(self.schema if self.other == "Array" else Text()).read(value, path, reading)
+
+    def complete(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.schema.complete(one) if isinstance(one, dict) else one for one in value] or None
+        return self.schema.complete(value) if isinstance(value, dict) else value
 
 
 class Field:

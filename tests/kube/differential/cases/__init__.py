@@ -18,6 +18,7 @@ from kube.differential.cases import (
     patches,
     pods,
     requests,
+    schemas,
     storage,
     subresources,
     update,
@@ -43,6 +44,7 @@ SUBJECTS: dict[str, list[Case]] = {
     "judging": judging.CASES,
     "custom": custom.CASES,
     "definitions": definitions.CASES,
+    "schemas": schemas.CASES,
     "requests": requests.CASES,
     "ours": ours.CASES,
 }

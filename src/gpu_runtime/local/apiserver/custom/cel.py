@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_runtime.local.apiserver.custom.structural import Schema
 from gpu_runtime.local.apiserver.errors import Cause, Reason
@@ -18,14 +18,30 @@ Expression = Callable[[Scope], Any]
 
 _TOKEN = re.compile(r"\s*(==|!=|&&|\|\||[!().]|[A-Za-z_]\w*|-?\d+|'[^'\\]*'|\"[^\"\\]*\"|$)")
 _ABSENT = object()
+_PLAIN = {"boolean": "bool", "integer": "int", "number": "double", "object": "object"}
+_TEXTS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
+_TEXT: Schema = {"type": "string"}
+_EVERY_OBJECT: Schema = {
+    "apiVersion": _TEXT,
+    "kind": _TEXT,
+    "metadata": {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}},
+}
 
 
 class Unsupported(ValueError):
-    """The rule is more than we evaluate."""
+    """The rule is wrong, or more than we evaluate."""
 
 
 class NoSuchKey(Exception):
     """A rule reads a field that is not there."""
+
+
+class Term(NamedTuple):
+    """A part of a rule: its type, the schema behind a type with an inside, and how it is evaluated."""
+
+    kind: str
+    schema: Schema
+    run: Expression
 
 
 class Rule:
@@ -33,18 +49,33 @@ class Rule:
 
     __slots__ = ("evaluate", "field_path", "message", "reason", "text", "transition")
 
-    def __init__(self, raw: dict[str, Any]) -> None:
+    def __init__(self, raw: dict[str, Any], schema: Schema, *, root: bool = False) -> None:
         self.text: str = raw["rule"]
-        self.evaluate = compile_rule(self.text)
+        self.evaluate = compile_rule(self.text, schema, root=root)
         self.transition = "oldSelf" in self.text
         self.message: str = raw.get("message") or f"failed rule: {self.text}"
         self.field_path: str = raw.get("fieldPath", "")
         self.reason = raw.get("reason") or Reason.INVALID
-        if raw.get("messageExpression") or raw.get("optionalOldSelf"):
+        if raw.get("messageExpression") or "optionalOldSelf" in raw:
             raise Unsupported("messageExpression and optionalOldSelf are not evaluated by the embedded API server")
 
 
-def compile_rule(text: str) -> Expression:
+def type_of(schema: Schema) -> str:
+    """The type that rules see; empty where there is none."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return "dyn"
+    kind, others = schema.get("type", ""), schema.get("additionalProperties")
+    if kind == "array":
+        items = schema.get("items")
+        return "list" if isinstance(items, dict) and type_of(items) else ""
+    if kind == "object" and isinstance(others, dict):
+        return "map" if type_of(others) else ""
+    if kind == "string":
+        return _TEXTS.get(schema.get("format", ""), "string")
+    return _PLAIN.get(kind, "")
+
+
+def compile_rule(text: str, schema: Schema, *, root: bool = False) -> Expression:
     """The rule as a function of `{"self": ..., "oldSelf": ...}`; raises Unsupported."""
     tokens: list[str] = []
     at = 0
@@ -55,17 +86,20 @@ def compile_rule(text: str) -> Expression:
         if found[1]:
             tokens.append(found[1])
         at = found.end()
-    parser = _Parser(tokens, text)
-    expression = parser.either()
-    if parser.at != len(tokens):
+    if root:
+        schema = {**schema, "properties": _EVERY_OBJECT | (schema.get("properties") or {})}
+    parser = _Parser(tokens, text, schema)
+    term = parser.either()
+    if parser.at != len(tokens) or term.kind != "bool":
         raise parser.refused()
-    return expression
+    return term.run
 
 
 class _Parser:
-    def __init__(self, tokens: list[str], text: str) -> None:
+    def __init__(self, tokens: list[str], text: str, schema: Schema) -> None:
         self.tokens = tokens
         self.text = text
+        self.schema = schema
         self.at = 0
 
     def refused(self) -> Unsupported:
@@ -81,71 +115,91 @@ class _Parser:
         self.at += 1
         return token
 
-    def either(self) -> Expression:
+    def truth(self, term: Term) -> Expression:
+        if term.kind not in ("bool", "dyn"):
+            raise self.refused()
+        return term.run
+
+    def either(self) -> Term:
         left = self.both()
         while self.peek() == "||":
             self.take()
-            left = _or(left, self.both())
+            left = _bool(_or(self.truth(left), self.truth(self.both())))
         return left
 
-    def both(self) -> Expression:
+    def both(self) -> Term:
         left = self.comparison()
         while self.peek() == "&&":
             self.take()
-            left = _and(left, self.comparison())
+            left = _bool(_and(self.truth(left), self.truth(self.comparison())))
         return left
 
-    def comparison(self) -> Expression:
+    def comparison(self) -> Term:
         left = self.unary()
         if self.peek() in ("==", "!="):
             equal = self.take() == "=="
-            left = _compare(left, self.unary(), equal)
+            right = self.unary()
+            if "dyn" not in (left.kind, right.kind) and (left.kind, left.schema) != (right.kind, right.schema):
+                raise self.refused()
+            left = _bool(_compare(left.run, right.run, equal))
         return left
 
-    def unary(self) -> Expression:
+    def unary(self) -> Term:
         word = self.peek()
         if word == "!":
             self.take()
-            inner = self.unary()
-            return lambda scope: not inner(scope)
+            inner = self.truth(self.unary())
+            return _bool(lambda scope: not inner(scope))
         if word == "(":
             self.take()
-            inner = self.either()
+            term = self.either()
             self.take(")")
-            return inner
+            return term
         if word == "has":
             self.take()
             self.take("(")
-            path = self.path()
+            path, _ = self.path()
             self.take(")")
             if len(path) < 2:
                 raise self.refused()
-            return lambda scope: _read(scope, path) is not _ABSENT
+            return _bool(lambda scope: _read(scope, path) is not _ABSENT)
         if word in ("self", "oldSelf"):
-            path = self.path()
-            return lambda scope: _must_read(scope, path)
+            path, schema = self.path()
+            kind = type_of(schema)
+            return Term(
+                kind, schema if kind in ("object", "map", "list") else {}, lambda scope: _must_read(scope, path)
+            )
         return self.literal()
 
-    def path(self) -> list[str]:
+    def path(self) -> tuple[list[str], Schema]:
         if self.peek() not in ("self", "oldSelf"):
             raise self.refused()
-        found = [self.take()]
+        found, schema = [self.take()], self.schema
         while self.peek() == ".":
             self.take()
-            found.append(self.take())
-            if self.peek() == "(":
+            name = self.take()
+            inside = (schema.get("properties") or {}).get(name) if type_of(schema) == "object" else None
+            if type_of(schema) == "map":
+                inside = schema["additionalProperties"]
+            if inside is None or not type_of(inside) or self.peek() == "(":
                 raise self.refused()
-        return found
+            found.append(name)
+            schema = inside
+        return found, schema
 
-    def literal(self) -> Expression:
+    def literal(self) -> Term:
         word = self.take()
         if word in ("true", "false"):
-            return lambda _: word == "true"
+            return _bool(lambda _: word == "true")
         if word[0] in "'\"":
-            return lambda _: word[1:-1]
+            return Term("string", {}, lambda _: word[1:-1])
         if word.lstrip("-").isdecimal():
-            return lambda _: int(word)
+            return Term("int", {}, lambda _: int(word))
         raise self.refused()
+
+
+def _bool(run: Expression) -> Term:
+    return Term("bool", {}, run)
 
 
 def _or(left: Expression, right: Expression) -> Expression:
@@ -177,7 +231,7 @@ def _must_read(scope: Scope, path: list[str]) -> Any:
 
 
 class Rules:
-    """All rules of a schema, by where they stand. Lists are not entered: rules inside them are refused."""
+    """All rules of a schema, by where they stand. A definition with rules inside lists or maps is refused before."""
 
     def __init__(self, schema: Schema) -> None:
         self.by_path: list[tuple[tuple[str, ...], list[Rule]]] = []
@@ -188,12 +242,10 @@ class Rules:
 
     def _collect(self, schema: Schema, path: tuple[str, ...]) -> None:
         if schema.get("x-kubernetes-validations"):
-            self.by_path.append((path, [Rule(one) for one in schema["x-kubernetes-validations"]]))
+            rules = [Rule(one, schema, root=not path) for one in schema["x-kubernetes-validations"]]
+            self.by_path.append((path, rules))
         for name, inside in (schema.get("properties") or {}).items():
             self._collect(inside, (*path, name))
-        for inside in (schema.get("items"), schema.get("additionalProperties")):
-            if isinstance(inside, dict) and _has_rules(inside):
-                raise Unsupported("the embedded API server evaluates no rules inside lists and maps")
 
     def check(self, new: Any, old: Any) -> list[Cause]:
         """Causes for broken rules; rules about the past wait for an update."""
@@ -207,13 +259,6 @@ class Rules:
                     continue
                 causes += _apply(rule, now, before, path)
         return causes
-
-
-def _has_rules(schema: Schema) -> bool:
-    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    return bool(schema.get("x-kubernetes-validations")) or any(
-        _has_rules(one) for one in inner if isinstance(one, dict)
-    )
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:
