@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import uvloop
 from gpu_runtime import logs
 from gpu_runtime.kube.process import stop_on_signal
 from gpu_runtime.local.apiserver.errors import StartError
-from gpu_runtime.local.cluster.cluster import ClusterOptions, local_cluster
+from gpu_runtime.local.cluster.cluster import ClusterOptions, RunningCluster, local_cluster
 from gpu_runtime.local.supervisor.holder import Held
 
 EXIT_FAILED = 1
@@ -41,10 +42,16 @@ def run(data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, 
 
 async def _main(options: ClusterOptions) -> None:
     with stop_on_signal() as stop:
-        async with local_cluster(options, _say) as cluster:
-            _say(f"ready: export KUBECONFIG={cluster.kubeconfig}")
+        async with local_cluster(options, _say) as cluster, asyncio.TaskGroup() as group:
+            telling = group.create_task(_tell_when_ready(cluster))
             await stop.wait()
+            telling.cancel()
             _say("stopping: pods are given their time to end")
+
+
+async def _tell_when_ready(cluster: RunningCluster) -> None:
+    await cluster.until_ready()
+    _say(f"ready: export KUBECONFIG={cluster.kubeconfig}")
 
 
 def _first(group: BaseExceptionGroup[BaseException], kinds: tuple[type[Exception], ...]) -> BaseException | None:

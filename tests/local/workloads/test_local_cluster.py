@@ -117,6 +117,18 @@ def test_a_part_that_is_away_is_missed_by_name_until_it_is_back(folder: Path) ->
             assert f"local_cluster_{line}" in metrics
 
 
+def test_a_cluster_whose_node_cannot_start_says_why_and_still_ends_when_it_is_told_to(folder: Path) -> None:
+    data, log = folder / "data", folder / "log"
+    data.mkdir()
+    (data / "node").touch()  # where the node wants a directory
+    command = [sys.executable, "-m", "gpu_runtime.cli", "local-cluster", "--data-dir", str(data)]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+        eventually_sync(lambda: "the node cannot run: [Errno 17] File exists" in log.read_text(), what="it says why")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert "Traceback" not in log.read_text()
+
+
 def test_pods_outlive_a_killed_cluster_and_are_adopted_by_the_next(folder: Path) -> None:
     with local_cluster(folder / "data", folder / "first.log") as process:
         world = world_of(folder)

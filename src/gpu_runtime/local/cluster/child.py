@@ -80,8 +80,8 @@ class Child:
                 text = line.decode(errors="replace").rstrip()
                 if text == READY:
                     self.ready.set()
-                elif not self.ready.is_set():
-                    self._say(text)
+                elif self.starts == 1:
+                    self._say(text)  # what it says of itself is the same at every start
             return await process.wait()
         finally:
             if process.returncode is None:

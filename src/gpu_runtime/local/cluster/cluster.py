@@ -39,10 +39,14 @@ class RunningCluster:
     controllers: Child
     node: Child
 
+    async def until_ready(self) -> None:
+        await self.controllers.ready.wait()
+        await self.node.ready.wait()
+
 
 @asynccontextmanager
 async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> AsyncIterator[RunningCluster]:
-    """A cluster that works inside the block. `Held` when another one runs on the data directory.
+    """A cluster whose API answers inside the block. `Held` when another one runs on the data directory.
 
     Leaving the block is a reboot of the node: pods end, objects stay, and the next start runs them again.
     """
@@ -68,8 +72,6 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
                     controllers.begin()
                     node.begin()
                     try:
-                        await controllers.ready.wait()
-                        await node.ready.wait()
                         yield RunningCluster(server.url, server.kubeconfig, controllers, node)
                     finally:
                         await node.stop(NODE_STOP_SECONDS)

@@ -16,7 +16,8 @@ from gpu_runtime.local.cluster.child import READY, told_to_begin
 from gpu_runtime.local.node import capabilities
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
 from gpu_runtime.local.node.gpus import Gpu, discover, simulated
-from gpu_runtime.local.node.runtime import PodRuntime
+from gpu_runtime.local.node.network import NoSubnet
+from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
 
 DEFAULT_SIMULATED = 8
 STOP_SECONDS = 10.0
@@ -69,7 +70,11 @@ def main() -> int:
     parser.add_argument("--missing-image", action="append", default=[])
     given = parser.parse_args()
     logs.configure("info")
-    uvloop.run(_main(given))
+    try:
+        uvloop.run(_main(given))
+    except (AlreadyRunning, NoSubnet, OSError) as error:
+        print(f"error: the node cannot run: {error}", file=sys.stderr)  # noqa: T201
+        return 1
     return 0
 
 
