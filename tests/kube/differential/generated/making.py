@@ -46,6 +46,7 @@ FLAVOURS: dict[str, tuple[str, ...]] = {
     "finalize": ("valid",),
 }
 WEIGHTS = {"valid": 3}
+WRONG: tuple[Json, ...] = ("text", 5, True, [], {}, [5], 1.5, None)
 STALE = {"metadata": {"resourceVersion": "1"}}
 LANE = "lane"
 
@@ -134,9 +135,9 @@ def body_of_create(wish: Wish, name: str, random: Random) -> Json:
         known = [*wish.kind.required, "metadata.name"]
         return altered(body, random.choice(known if random.random() < 0.5 else list(places(body))))
     if wish.flavour == "wrong type" and random.random() < 0.7:
-        return altered(
-            body, random.choice(list(places(body))), random.choice(["text", 5, True, [], {}, [5], 1.5, None])
-        )
+        place = random.choice(list(places(body)))
+        # A name in words would be one that other lanes make, too.
+        return altered(body, place, random.choice(WRONG[place == "metadata.name" :]))
     return merged(body, changes(wish, random)) if wish.flavour != "stale" else body
 
 
