@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -15,18 +16,33 @@ from gpu_runtime.local.supervisor.process import ending
 
 BEGIN = b"begin\n"
 READY = "ready"
+ALIVE = "alive"
+ALIVE_SECONDS = 5.0
+"""How often a child says that it lives."""
+SILENT_SECONDS = 30.0
+"""A child that has said nothing for so long hangs."""
+LISTENS = 3
+"""In so many parts is silence measured: after the first of them a parent that was itself stopped hears again."""
 RESTARTS = Exponential(0.1, 10.0)
 
 
 class Child:
     """One process, run as a module of ours. Its standard input is its tie to us: when that ends, so does the child."""
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        say: Callable[[str], None],
+        silent_seconds: float = SILENT_SECONDS,
+    ) -> None:
         self.name = name
         self.ready = asyncio.Event()
         self.starts = 1
         self._command = (sys.executable, "-m", module, *arguments)
         self._say = say
+        self._silent_seconds = silent_seconds
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
         self._begin = asyncio.Event()
@@ -76,17 +92,32 @@ class Child:
         try:
             await self._begin.wait()
             process.stdin.write(BEGIN)
-            async for line in process.stdout:
+            line = await process.stdout.readline()  # loading may take its time
+            while line:
                 text = line.decode(errors="replace").rstrip()
                 if text == READY:
                     self.ready.set()
-                elif self.starts == 1:
+                elif text != ALIVE and self.starts == 1:
                     self._say(text)  # what it says of itself is the same at every start
+                line = await self._next_line(process.stdout)
+            return await process.wait()
+        except TimeoutError:
+            self._log.warning("hangs and is killed", seconds=self._silent_seconds)
+            process.kill()
             return await process.wait()
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+    async def _next_line(self, output: asyncio.StreamReader) -> bytes:
+        """What it says next; TimeoutError when it has said nothing for too long."""
+        for _ in range(LISTENS - 1):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._silent_seconds / LISTENS):
+                    return await output.readline()
+        async with asyncio.timeout(self._silent_seconds / LISTENS):
+            return await output.readline()
 
     async def stop(self, seconds: float) -> None:
         """Asks it to end, and kills it when it does not in time."""
@@ -106,7 +137,7 @@ class Child:
 
 
 async def told_to_begin() -> None:
-    """For the child: waits for the word to begin, and from then on ends the process when its parent is gone."""
+    """For the child: waits for the word to begin. From then on it says that it lives, and ends when its parent has."""
     loop = asyncio.get_running_loop()
     begin: asyncio.Future[None] = loop.create_future()
 
@@ -116,5 +147,10 @@ async def told_to_begin() -> None:
         if not begin.done():
             begin.set_result(None)
 
+    def live() -> None:
+        print(ALIVE, flush=True)  # noqa: T201  the parent reads it
+        loop.call_later(ALIVE_SECONDS, live)
+
     loop.add_reader(0, on_input)
     await begin
+    live()
