@@ -22,7 +22,14 @@ from gpu_runtime.local.apiserver.store import WriteFailed
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
 from gpu_runtime.local.apiserver.targets import Target, parse_target
 
-STREAMS = ("exec", "attach", "portforward", "proxy")
+AT_ITS_ADDRESS = "a pod's ports are open to this machine at its address (kubectl get pods -o wide)"
+STREAMS = {
+    "exec": "what must look inside can run as a container of its own",
+    "attach": "kubectl logs --follow shows what a container says",
+    "portforward": AT_ITS_ADDRESS,
+    "proxy": AT_ITS_ADDRESS,
+}
+"""What needs a connection in both directions, and what to do in its place."""
 LARGEST_BODY = 3 * 1024 * 1024
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
@@ -65,10 +72,7 @@ def no_resource() -> Status:
 
 
 def _no_streams(target: Target) -> Status:
-    text = (
-        f"pods/{target.subresource} is not served by the embedded API server;"
-        " a pod's ports are open to this machine at its address (kubectl get pods -o wide)"
-    )
+    text = f"pods/{target.subresource} is not served by the embedded API server; {STREAMS[target.subresource]}"
     return Status(404, "NotFound", text, {})
 
 
