@@ -183,11 +183,16 @@ async def test_logs_are_read_from_the_node(api: Api, namespace: str, running: An
     (folder / "c.log").write_text("2026-01-01T00:00:00Z one\n2026-01-01T00:00:01Z two\n")
     assert (await api("GET", f"{pods}/a/log")).body == "one\ntwo\n"
     assert (await api("GET", f"{pods}/a/log?tailLines=1&timestamps=true")).body == "2026-01-01T00:00:01Z two\n"
-    async with asyncio.timeout(60), api.session.get(f"{pods}/a/log?follow=true") as follow:
+    assert (await api("GET", f"{pods}/a/log?sinceTime=2026-01-01T02:00:01%2B02:00")).body == "two\n"
+    assert (await api("GET", f"{pods}/a/log?sinceSeconds=1")).body == ""
+    assert (await api("GET", f"{pods}/a/log?sinceSeconds=999999999999999999")).body == "one\ntwo\n"
+    async with asyncio.timeout(60), api.session.get(f"{pods}/a/log?follow") as follow:
         assert await follow.content.readline() == b"one\n"
         with (folder / "c.log").open("a") as log:
-            log.write("2026-01-01T00:00:02Z three\n")
+            log.write("2026-01-01T00:00:02Z thr")
         assert await follow.content.readline() == b"two\n"
-        assert await follow.content.readline() == b"three\n"
+        with (folder / "c.log").open("a") as log:
+            log.write("ee words\n")
+        assert await follow.content.readline() == b"three words\n"
         (folder / "c.ended").touch()
         assert await follow.content.read() == b""

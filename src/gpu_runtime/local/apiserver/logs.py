@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from gpu_runtime.local.apiserver.errors import Subject, bad_request, disallowed, invalid, wrong
+from gpu_runtime.local.apiserver.options import Query, number, truth
 from gpu_runtime.local.apiserver.records import Object
 
 
@@ -22,6 +25,53 @@ class LogQuery:
     tail_lines: int | None = None
     limit_bytes: int | None = None
     since: str = ""
+    """A time in UTC; entries of before are left out."""
+
+
+def log_query(query: Query, pod: str, now: datetime) -> LogQuery:
+    """What a request asks for, refused where it makes no sense."""
+    tail, limit, seconds = (number(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    moment = query.get("sinceTime", "")
+    causes = []
+    if tail is not None and tail < 0:
+        causes.append(wrong("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        causes.append(wrong("limitBytes", limit, "must be greater than 0"))
+    if seconds is not None and moment:
+        causes.append(disallowed("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif seconds is not None and seconds < 1:
+        causes.append(wrong("sinceSeconds", seconds, "must be greater than 0"))
+    if "stream" in query:
+        causes.append(disallowed("stream", "may not be specified"))
+    if moment:
+        moment = _moment(moment)
+    if causes:
+        raise invalid(Subject("", "", "PodLogOptions"), pod, causes)
+    if seconds is not None:
+        moment = _utc(now - timedelta(seconds=min(seconds, now.timestamp())))
+    return LogQuery(
+        container=query.get("container", ""),
+        follow=truth(query, "follow"),
+        previous=truth(query, "previous"),
+        timestamps=truth(query, "timestamps"),
+        tail_lines=tail,
+        limit_bytes=limit,
+        since=moment,
+    )
+
+
+def _moment(text: str) -> str:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise bad_request(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}"')
+    return _utc(found)
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 class LogSource(Protocol):
@@ -45,27 +95,38 @@ class LogFiles:
         path = self._folder / str(pod["metadata"]["uid"]) / f"{query.container}{suffix}"
         with path.open("rb") as file:
             left = query.limit_bytes
-            first = self._from_tail(file.read(), query)
+            content, rest = _whole_lines(file.read(), query)
+            piece = self._from_tail(content, query)
             while True:
-                if first:
-                    piece = first if left is None else first[:left]
+                piece = piece if left is None else piece[:left]
+                if piece:
                     yield piece
-                    left = None if left is None else left - len(piece)
+                left = None if left is None else left - len(piece)
                 if left == 0 or not query.follow:
                     return
-                first = shown(file.read(), query)
-                if not first:
-                    if not path.parent.is_dir() or (path.parent / f"{query.container}.ended").exists():
-                        return
+                # Asked before reading: what an ended container has written is complete.
+                ended = not path.parent.is_dir() or (path.parent / f"{query.container}.ended").exists()
+                content, rest = _whole_lines(rest + file.read(), query)
+                if not content and ended:
+                    return
+                if not content:
                     await asyncio.sleep(self._poll_seconds)
+                piece = shown(content, query)
 
     def _from_tail(self, content: bytes, query: LogQuery) -> bytes:
         lines = content.splitlines(keepends=True)
         if query.since:
-            lines = [line for line in lines if line.partition(b" ")[0].decode("ascii", "replace") >= query.since]
+            since = query.since.rstrip("Z").encode()
+            lines = [line for line in lines if line.partition(b" ")[0].rstrip(b"Z") >= since]
         if query.tail_lines is not None:
             lines = lines[-query.tail_lines :] if query.tail_lines else []
         return shown(b"".join(lines), query)
+
+
+def _whole_lines(content: bytes, query: LogQuery) -> tuple[bytes, bytes]:
+    """What a follower is shown now, and the beginning of a line that still is being written."""
+    end = content.rfind(b"\n") + 1 if query.follow else len(content)
+    return content[:end], content[end:]
 
 
 def shown(content: bytes, query: LogQuery) -> bytes:

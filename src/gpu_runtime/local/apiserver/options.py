@@ -36,7 +36,8 @@ def number(query: Query, name: str) -> int | None:
 
 
 def truth(query: Query, name: str) -> bool:
-    return query.get(name, "").lower() in ("true", "1") if name in query else False
+    """A flag: as the real server reads it, whatever is there and not plainly false."""
+    return name in query and query[name].lower() not in ("0", "false")
 
 
 def version_of(text: str, *, watch: bool = False, field: str = "resourceVersion") -> int:

@@ -13,8 +13,8 @@ from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.documents import check_type
 from gpu_runtime.local.apiserver.errors import bad_request, conflict, not_found
-from gpu_runtime.local.apiserver.logs import LogQuery
-from gpu_runtime.local.apiserver.options import delete_options, number, truth
+from gpu_runtime.local.apiserver.logs import log_query
+from gpu_runtime.local.apiserver.options import delete_options
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.pods import bind as assign
 from gpu_runtime.local.apiserver.strategies.pods import disrupt
@@ -64,23 +64,14 @@ async def finalize(cluster: Cluster, call: Call) -> web.StreamResponse:
 
 async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
     """The output of one container of a pod."""
+    asked = log_query(call.query, call.name, cluster.environment.now())
     record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
     if record is None:
         raise not_found(call.kind.subject, call.name)
     pod = record.object()
-    query = call.query
-    container = _container(pod, query.get("container", ""))
+    wanted = replace(asked, container=_container(pod, asked.container))
     if not pod["spec"].get("nodeName"):
         return web.Response(status=204, content_type="application/octet-stream")
-    wanted = LogQuery(
-        container=container,
-        follow=truth(query, "follow"),
-        previous=truth(query, "previous"),
-        timestamps=truth(query, "timestamps"),
-        tail_lines=number(query, "tailLines"),
-        limit_bytes=number(query, "limitBytes"),
-        since=query.get("sinceTime", ""),
-    )
     name = pod["metadata"]["name"]
     pieces = cluster.logs.read(pod, wanted)
     try:
