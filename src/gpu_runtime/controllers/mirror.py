@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Generic, TypeVar
 
 from gpu_runtime.api.meta.object import Key, Object
@@ -25,16 +26,26 @@ class Mirror(Generic[T]):
         written = self._written.get(key)
         if written is None:
             return self.store.get(key)
-        if self.store.version >= version_number(written.metadata.resourceVersion):
+        if self._told(written):
             del self._written[key]
             return self.store.get(key)
         return written
 
     def wrote(self, obj: T) -> T:
         """Remembers the server's answer to a write of ours."""
-        if version_number(obj.metadata.resourceVersion) > self.store.version:
+        self._forget_told()
+        if not self._told(obj):
+            self._written.pop(obj.metadata.key, None)  # so that the newest is last
             self._written[obj.metadata.key] = obj
         return obj
+
+    def _told(self, written: T) -> bool:
+        return self.store.version >= version_number(written.metadata.resourceVersion)
+
+    def _forget_told(self) -> None:
+        # Oldest first, and one write adds one: what nobody asks for again would otherwise stay for ever.
+        for key in [*takewhile(lambda key: self._told(self._written[key]), self._written)]:
+            del self._written[key]
 
     def find(self, index: str, value: str) -> list[T]:
         """The cached objects that the index files under `value`."""

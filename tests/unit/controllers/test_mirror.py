@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equipment.builders import a_unit
+from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.controllers.mirror import Mirror
@@ -11,8 +12,8 @@ from gpu_runtime.kube import Store
 KEY = Key("runtime-instance", "u")
 
 
-def unit(version: int) -> GPUUnit:
-    return a_unit("u").with_uid("a").at_version(version).object()
+def unit(version: int, name: str = "u") -> GPUUnit:
+    return a_unit(name).with_uid("a").at_version(version).object()
 
 
 def mirror(*cached: GPUUnit, version: int) -> Mirror[GPUUnit]:
@@ -54,3 +55,23 @@ def test_an_answer_that_the_cache_is_past_already_is_not_kept() -> None:
     mirrored = mirror(unit(9), version=9)
     mirrored.wrote(unit(7))
     assert seen_version(mirrored) == "9"
+
+
+@mutant("controllers/mirror.py", "        self._forget_told()\n", "")
+def test_what_nobody_asks_for_again_is_forgotten_too() -> None:
+    mirrored = mirror(version=5)
+    for version in range(6, 100):
+        mirrored.wrote(unit(version, f"u{version}"))
+        mirrored.store.saw(str(version - 1))
+    assert list(mirrored._written) == [Key(KEY.namespace, "u98"), Key(KEY.namespace, "u99")]
+
+
+def test_a_second_write_of_an_object_is_kept_as_long_as_the_first_of_another() -> None:
+    mirrored = mirror(version=5)
+    mirrored.wrote(unit(6))
+    mirrored.wrote(unit(7, "other"))
+    mirrored.wrote(unit(8))
+    mirrored.store.saw("7")
+    mirrored.wrote(unit(9, "third"))
+    assert list(mirrored._written) == [KEY, Key(KEY.namespace, "third")]
+    assert seen_version(mirrored) == "8"
