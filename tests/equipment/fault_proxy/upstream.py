@@ -12,6 +12,7 @@ from yarl import URL
 from equipment.fault_proxy.passage import Answer, ConnectionLost, Passage, Reply
 from equipment.fault_proxy.stream import WatchStream
 from equipment.servers import ApiServer
+from gpu_runtime.kube.transport import CutResponse
 
 # These speak of one connection or of the length of one body, and are made anew on each side (RFC 9110, 7.6.1).
 HOP_BY_HOP = frozenset(
@@ -42,6 +43,7 @@ class Upstream:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
+            response_class=CutResponse,  # or a connection says farewell for longer than the test's event loop lives
             max_line_size=1 << 16,
             max_field_size=1 << 16,
         )
