@@ -67,6 +67,14 @@ async def test_a_pod_reaches_another_by_its_services_name(runtime: PodRuntime) -
         assert await runtime.execute(client, "main", 0, ["python", "-c", script], 60) == (0, f"{server}\n\n")
 
 
+async def test_a_pods_link_sends_nothing_unasked_to_all_others(runtime: PodRuntime) -> None:
+    """What IPv6 sends when a link comes up would go to every port of the bridge; loopback keeps its IPv6."""
+    _, lines = await run(runtime, "cat", "/proc/net/if_inet6")
+    assert {line.split()[-1] for line in lines} <= {"lo"}
+    machine = Path("/proc/net/if_inet6").read_text().split()
+    assert runtime.network.bridge not in machine
+
+
 async def test_what_is_written_to_a_volume_is_read_by_the_pods_successor(runtime: PodRuntime, data_dir: Path) -> None:
     volume = data_dir / "volumes" / "claim"
     volume.mkdir(parents=True)

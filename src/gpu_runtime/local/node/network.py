@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gpu_runtime.local.node.shim import documents
-from gpu_runtime.local.node.shim.netlink import Netlink
+from gpu_runtime.local.node.shim.netlink import Netlink, without_ipv6
 
 PREFIX = 20  # 4,093 pods before an address is used again
 CANDIDATES = [ipaddress.IPv4Network(f"10.{second}.0.0/{PREFIX}") for second in (213, 214, 215, 216, 217, 218, 219, 220)]
@@ -97,6 +97,7 @@ def _taken_meanwhile(netlink: Netlink, network: PodNetwork) -> bool:
 
 def _bring_up(netlink: Netlink, network: PodNetwork) -> None:
     index = netlink.index(network.bridge)
+    without_ipv6(network.bridge)
     try:
         netlink.add_address(index, network.gateway, network.prefix)
     except OSError as error:
@@ -108,9 +109,8 @@ def _bring_up(netlink: Netlink, network: PodNetwork) -> None:
 def delete_link(name: str) -> None:
     """Removes a link that may be gone already."""
     with Netlink() as netlink:
-        if name in netlink.links():
-            try:
-                netlink.delete_link(name)
-            except OSError as error:
-                if error.errno != errno.ENODEV:
-                    raise
+        try:
+            netlink.delete_link(name)
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise

@@ -52,6 +52,19 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         offset += (length + 3) & ~3
 
 
+def without_ipv6(link: str) -> None:
+    """Pods speak IPv4 alone, and what IPv6 sends unasked on a link goes to every port of the bridge.
+
+    With some hundred pods that is more than the kernel queues: it drops packets then, also the machine's on loopback.
+    `default` means links of this namespace that are yet to come.
+    """
+    try:
+        with open(f"/proc/sys/net/ipv6/conf/{link}/disable_ipv6", "w") as file:
+            file.write("1")
+    except OSError:
+        return  # a kernel without IPv6, or one that does not let us: it works either way
+
+
 class Netlink:
     """Changes links, addresses and routes of the network namespace it was opened in."""
 

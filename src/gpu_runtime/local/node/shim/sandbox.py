@@ -20,7 +20,7 @@ from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.container import Run
 from gpu_runtime.local.node.shim.executions import Execution
 from gpu_runtime.local.node.shim.forwarding import Forwarder
-from gpu_runtime.local.node.shim.netlink import Netlink
+from gpu_runtime.local.node.shim.netlink import Netlink, without_ipv6
 from gpu_runtime.local.node.shim.shapes import Sandbox
 
 SOCKET = "shim.sock"
@@ -43,7 +43,9 @@ def enter_namespaces(sandbox: Sandbox) -> None:
     """The namespaces that the pod's containers share; the pid namespace is each container's own."""
     flags = sandbox["namespaces"] & ~sys_.CLONE_NEWPID
     user, group = os.geteuid(), os.getegid()
-    machine = Netlink() if sandbox["network"] else None
+    network = sandbox["network"]
+    machine = Netlink() if network else None
+    bridge = socket.if_nametoindex(network["bridge"]) if network else 0
     if flags:
         sys_.unshare(flags)
     if flags & sys_.CLONE_NEWUSER:
@@ -55,9 +57,8 @@ def enter_namespaces(sandbox: Sandbox) -> None:
     if flags & sys_.CLONE_NEWNET:
         with Netlink() as inside:
             inside.set_up(inside.index("lo"))
-    network = sandbox["network"]
+        without_ipv6("default")
     if network and machine:
-        bridge = machine.links()[network["bridge"]]
         machine.add_veth(network["link"], master=bridge, peer="eth0", pid=os.getpid())
         with Netlink() as inside:
             index = inside.index("eth0")
