@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -53,16 +54,24 @@ class BareControlPlane(ControlPlane):
 @contextmanager
 def real_server(folder: Path) -> Iterator[ApiServer]:
     """A real server: the running one that the environment names, else one of its own."""
-    folder.mkdir(parents=True)
     if given := os.environ.get(RUNNING_SERVER):
+        folder.mkdir(parents=True)
         with use_running(Path(given), folder) as server:
             yield server
         return
+    with own_real_server(folder) as server:
+        yield server
+
+
+@contextmanager
+def own_real_server(folder: Path) -> Iterator[ApiServer]:
+    """A real server that ends with the test."""
+    folder.mkdir(parents=True)
     with (
         BareControlPlane(folder / "plane", say=lambda _: None) as plane,
         use_running(plane.kubeconfig, folder) as server,
     ):
-        yield server
+        yield replace(server, plane=plane)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,8 +73,8 @@ class Terminal:
         return result
 
     def _once(self, step: Invocation) -> Result:
-        command = [str(self.binary), "-n", self.known["ns"], *shlex.split(self._filled(step.args))]
-        environment = self._environment(step)
+        command = self._command(step.args)
+        environment = self._environment(step.edit)
         if step.lines:
             return self._first_lines(command, environment, step.lines)
         stdin = self._filled(step.stdin)
@@ -83,6 +85,19 @@ class Terminal:
             self.known[step.keep] = done.stdout.strip()
         return Result(done.returncode, self._masked(done.stdout), self._masked(done.stderr))
 
+    @contextmanager
+    def started(self, args: str, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """kubectl while it runs, with what it says in a file; ended with the block at the latest."""
+        command = self._command(args)
+        with output.open("wb") as file, subprocess.Popen(command, env=self._environment(""), stdout=file) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def _command(self, args: str) -> list[str]:
+        return [str(self.binary), "-n", self.known["ns"], *shlex.split(self._filled(args))]
+
     def _first_lines(self, command: list[str], environment: dict[str, str], count: int) -> Result:
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -90,15 +105,15 @@ class Terminal:
             process.kill()
         return Result(0, self._masked("".join(lines)), "")
 
-    def _environment(self, step: Invocation) -> dict[str, str]:
+    def _environment(self, edit: str) -> dict[str, str]:
         found = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
             "KUBECONFIG": str(self.server.kubeconfig),
             "KUBECACHEDIR": str(self.folder / "cache"),
         }
-        if step.edit:
-            found["KUBE_EDITOR"] = f"sed -i -e {shlex.quote(step.edit)}"
+        if edit:
+            found["KUBE_EDITOR"] = f"sed -i -e {shlex.quote(edit)}"
         return found
 
     def _filled(self, text: str) -> str:

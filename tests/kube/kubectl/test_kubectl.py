@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat, zip_longest
 from pathlib import Path
@@ -12,21 +11,13 @@ import pytest
 
 from kube.differential.running import Pair
 from kube.kubectl.invocation import Invocation, Result, Scenario, Terminal
+from kube.kubectl.programs import PROGRAMS, binary
 from kube.kubectl.scenarios import SCENARIOS
-from realkube import binaries
 
 PROMISED = (
     "get", "wait", "describe", "logs", "scale", "rollout status", "rollout undo", "rollout restart", "apply", "create",
     "replace", "patch", "label", "annotate", "edit", "explain", "delete", "api-resources",
 )  # fmt: skip
-
-
-def programs() -> dict[str, Path]:
-    """The kubectl of the real server's version and the one that the machine has, if it is another."""
-    found = {"same version": binaries.ensure("kubectl", say=lambda _: None)["kubectl"]}
-    if installed := shutil.which("kubectl"):
-        found["installed"] = Path(installed)
-    return found
 
 
 def test_every_promised_verb_occurs_in_at_least_60_invocations() -> None:
@@ -36,18 +27,15 @@ def test_every_promised_verb_occurs_in_at_least_60_invocations() -> None:
 
 
 @pytest.mark.usefixtures("scene")
-@pytest.mark.parametrize("program", ["same version", "installed"])
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_kubectl_says_the_same(scenario: Scenario, program: str, pair: Pair, tmp_path: Path) -> None:
-    binary = programs().get(program)
-    if binary is None:
-        return  # this machine has one kubectl only
     namespace = f"k-{secrets.token_hex(4)}"
     sides = []
     for name, server in (("l", pair.left), ("r", pair.right)):
         folder = tmp_path / name
         folder.mkdir()
-        sides.append(Terminal(server, binary, folder, {"ns": f"{namespace}-{name}"}))
+        sides.append(Terminal(server, binary(program), folder, {"ns": f"{namespace}-{name}"}))
         made = server.request("POST", "/api/v1/namespaces", {"metadata": {"name": f"{namespace}-{name}"}})
         assert made.status == 201, made
     with ThreadPoolExecutor(len(sides)) as both:
