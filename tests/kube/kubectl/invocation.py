@@ -33,6 +33,8 @@ class Invocation:
     """For what never ends by itself: read as many lines, then end it."""
     output: bool = True
     """False where only the exit code can be compared."""
+    apart: str = ""
+    """A pattern of what is left out of the comparison."""
     until: str = ""
     """Run again until the output holds this text: for what a server does a moment later."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat, zip_longest
@@ -47,8 +48,13 @@ def difference(step: Invocation, left: Result, right: Result) -> str:
     """What a person would see differently; empty when it is the same."""
     if left.code != right.code:
         return f"kubectl {step.args}\n  exit {left.code} / {right.code}\n  {left.errors}  {right.errors}"
-    if not step.output or (left.output, left.errors) == (right.output, right.errors):
+    if not step.output:
         return ""
-    pairs = zip_longest((left.output + left.errors).splitlines(), (right.output + right.errors).splitlines())
+    one_text, other_text = (compared(step, result.output + result.errors) for result in (left, right))
+    pairs = zip_longest(one_text.splitlines(), other_text.splitlines())
     changed = [f"  - {one}\n  + {other}" for one, other in pairs if one != other]
-    return "\n".join([f"kubectl {step.args}", *changed])
+    return "\n".join([f"kubectl {step.args}", *changed]) if changed else ""
+
+
+def compared(step: Invocation, text: str) -> str:
+    return re.sub(step.apart, "", text) if step.apart else text

@@ -11,6 +11,24 @@ from gpu_runtime.local.apiserver.records import encode
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_TYPE = {
+    "apiVersion": {
+        "type": "string",
+        "description": "APIVersion defines the versioned schema of this representation of an object. Servers should "
+        "convert recognized schemas to the latest internal value, and may reject unrecognized values. "
+        f"More info: {_CONVENTIONS}#resources",
+    },
+    "kind": {
+        "type": "string",
+        "description": "Kind is a string value representing the REST resource this object represents. Servers may "
+        "infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. "
+        f"More info: {_CONVENTIONS}#types-kinds",
+    },
+}
+_METADATA = f"Standard object's metadata. More info: {_CONVENTIONS}#metadata"
+"""What `kubectl explain` says of every custom kind."""
+
 
 class OpenApi:
     """The index and one document per group and version."""
@@ -60,11 +78,7 @@ def _custom_document(kinds: list[Kind]) -> dict[str, Any]:
         name = _component(kind)
         schema = dict(kind.schema or {"type": "object"})
         properties = dict(schema.get("properties") or {})
-        properties |= {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"allOf": [_reference(f"{_META}ObjectMeta")]},
-        }
+        properties |= _TYPE | {"metadata": {"allOf": [_reference(f"{_META}ObjectMeta")], "description": _METADATA}}
         schemas[name] = {**schema, "properties": properties, "x-kubernetes-group-version-kind": [gvk]}
         items = {"type": "array", "items": _reference(name)}
         listed = {"items": items, "metadata": {"allOf": [_reference(f"{_META}ListMeta")]}}
@@ -72,7 +86,7 @@ def _custom_document(kinds: list[Kind]) -> dict[str, Any]:
         schemas[f"{name}List"] = {
             "type": "object",
             "required": ["items"],
-            "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, **listed},
+            "properties": {**_TYPE, **listed},
             "x-kubernetes-group-version-kind": [list_gvk],
         }
         paths |= _custom_paths(kind, name, gvk)
