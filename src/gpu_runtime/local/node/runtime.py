@@ -165,6 +165,11 @@ class PodRuntime:
     def pods(self) -> list[PodSandbox]:
         return [pod.observed() for pod in self._pods.values()]
 
+    def called(self, namespace: str, name: str) -> list[str]:
+        """The uids of pods of this name: two while one goes and its successor comes."""
+        specs = (pod.record.spec for pod in self._pods.values())
+        return [spec.uid for spec in specs if spec.name == name and spec.namespace == namespace]
+
     async def changes(self) -> AsyncIterator[Change]:
         """Which pods have news, from now on; the news itself is in `get`."""
         while True:

@@ -118,10 +118,9 @@ class PodKeeper:
 
     async def _end_others(self, key: Key, pod: Pod | None) -> None:
         """What runs under this name for a Pod that is gone ends now."""
-        for sandbox in self.runtime.pods():
-            spec = sandbox.spec
-            if (spec.namespace, spec.name) == key and (pod is None or spec.uid != pod.metadata.uid):
-                await self._forget(spec.uid)
+        for uid in self.runtime.called(key.namespace, key.name):
+            if pod is None or uid != pod.metadata.uid:
+                await self._forget(uid)
 
     async def _forget(self, uid: str) -> None:
         if memory := self.memories.pop(uid, None):
