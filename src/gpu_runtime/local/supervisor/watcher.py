@@ -19,6 +19,7 @@ from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.program import Program
 
 POLL_SECONDS = 0.03
+POLL_SHARE = 0.05  # of the time waited so far: a start that takes a minute is not asked two thousand times
 ASKED_IN_SILENCE = 6  # how often a silent process is asked before it counts as hung
 EXIT_MISUSE = 2  # of a process that calls its settings or arguments wrong: starting it again cannot help
 LARGEST_LOG = 32 * 1024 * 1024
@@ -191,7 +192,7 @@ class Watcher:
 
     async def _until_well(self, url: str, deadline: float | None = None) -> str | None:
         """None when the process answers 200 there; what is missing when it ended or the time is up."""
-        process = self._running()
+        process, began = self._running(), time.monotonic()
         while not process.ended.is_set():
             missing = await problem(url)
             if missing is None:
@@ -200,7 +201,7 @@ class Watcher:
                 missing = f"somebody else answers on port {self._port}"
             if deadline is not None and time.monotonic() > deadline:
                 return missing
-            await process.ends_within(POLL_SECONDS)
+            await process.ends_within(max(POLL_SECONDS, POLL_SHARE * (time.monotonic() - began)))
         return process.how
 
     def _running(self) -> Process:
