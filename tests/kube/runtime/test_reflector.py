@@ -109,8 +109,8 @@ async def test_a_long_list_is_read_page_by_page(
 
 @mutant(
     "kube/client.py",
-    "sock_connect=CONNECT_SECONDS, sock_read=silence)\n        async with self._transport.send(\n",
-    "sock_connect=CONNECT_SECONDS)\n        async with self._transport.send(\n",
+    ", sock_read=silence)\n        answer = self._transport.stream(query.path",
+    ")\n        answer = self._transport.stream(query.path",
 )
 async def test_a_watch_silent_past_its_timeout_is_torn_down(
     client: Client, fault_proxy: FaultProxy, following: Follow, config_map: MakeConfigMap
