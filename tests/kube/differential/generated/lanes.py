@@ -91,7 +91,7 @@ class Lane:
             alive.clear()
         elif wish.verb in ("delete", "eviction") and name in alive and wish.flavour == "valid":
             alive.remove(name)
-        elif wish.verb == "create" and wish.flavour != "stale" and not left_failed:
+        elif wish.verb == "create" and wish.flavour != "stale" and not left_failed and wish.can_be_used:
             alive.append(name)
         if name in alive:
             await self.look(wish.kind, name, kept)

@@ -66,6 +66,11 @@ class Wish:
         return self.flavour != "missing" and self.verb not in ("list", "deletecollection")
 
     @property
+    def can_be_used(self) -> bool:
+        """A definition of another version, or of one that is not served, never answers where we would look."""
+        return not self.kind.serves or self.flavour == "valid"
+
+    @property
     def custom(self) -> bool:
         return "." in self.kind.path.split("/")[2] and not self.kind.path.split("/")[2].endswith(".k8s.io")
 

@@ -130,27 +130,6 @@ class ServiceAccountStrategy(Strategy):
     returns_deleted = True
 
 
-_QUOTA_RESOURCES = {
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "requests.storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "services",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-}
 _WHOLE = {
     "pods",
     "services",
@@ -161,6 +140,18 @@ _WHOLE = {
     "persistentvolumeclaims",
     "services.nodeports",
     "services.loadbalancers",
+}
+_QUOTA_RESOURCES = _WHOLE | {
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "requests.storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
 }
 _SCOPES = ["BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating"]
 

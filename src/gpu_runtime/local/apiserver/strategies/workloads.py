@@ -61,10 +61,21 @@ def _always_restarting(spec: Object) -> list[Cause]:
     return causes
 
 
-class ReplicaSetStrategy(Strategy):
+class _ReplicatedStrategy(Strategy):
+    """What makes as many pods as are asked for, and knows them by a selector that stays."""
+
     rechecks_metadata = False
     has_generation = True
     has_status = True
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = self.validate(new)
+        if new["spec"].get("selector") != old["spec"].get("selector"):
+            causes.append(immutable("spec.selector", new["spec"].get("selector")))
+        return causes
+
+
+class ReplicaSetStrategy(_ReplicatedStrategy):
     fields = ("status.replicas",)
 
     def default(self, obj: Object) -> None:
@@ -81,12 +92,6 @@ class ReplicaSetStrategy(Strategy):
         causes = not_negative(spec, ("replicas", "minReadySeconds"), "spec")
         _selected_template(spec, causes)
         return causes + _always_restarting(spec)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self.validate(new)
-        if new["spec"].get("selector") != old["spec"].get("selector"):
-            causes.append(immutable("spec.selector", new["spec"].get("selector")))
-        return causes
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
         return replica_status_causes(new.get("status", {}), "fullyLabeledReplicas")
@@ -106,11 +111,7 @@ def replica_status_causes(status: Object, first: str) -> list[Cause]:
     return causes
 
 
-class DeploymentStrategy(Strategy):
-    rechecks_metadata = False
-    has_generation = True
-    has_status = True
-
+class DeploymentStrategy(_ReplicatedStrategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)
@@ -145,12 +146,6 @@ class DeploymentStrategy(Strategy):
         if deadline is not None and deadline <= ready:
             text = "must be greater than minReadySeconds"
             causes.append(wrong("spec.progressDeadlineSeconds", deadline, text))
-        return causes
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self.validate(new)
-        if new["spec"].get("selector") != old["spec"].get("selector"):
-            causes.append(immutable("spec.selector", new["spec"].get("selector")))
         return causes
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
