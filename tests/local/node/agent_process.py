@@ -13,7 +13,7 @@ from typing import Self
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
-from gpu_runtime.local.node.capabilities import decide, probe
+from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import PodRuntime
 
@@ -21,12 +21,13 @@ from gpu_runtime.local.node.runtime import PodRuntime
 class AgentProcess:
     """One life of an agent, begun at once; leaving the block kills it."""
 
-    def __init__(self, data_dir: Path, kubeconfig: Path, node: str, *, gpus: int) -> None:
+    def __init__(self, data_dir: Path, kubeconfig: Path, node: str, capabilities: Capabilities, gpus: int) -> None:
         forking = multiprocessing.get_context("forkserver")
-        # Half a second of a life would go into imports otherwise, in which there is nothing to interrupt.
+        # Most of a life would go into imports and probes otherwise, in which there is nothing to interrupt.
         forking.set_forkserver_preload([__name__])
         self._told, tell = forking.Pipe(duplex=False)
-        self._process: ForkServerProcess = forking.Process(target=_run, args=(data_dir, kubeconfig, node, gpus, tell))
+        arguments = (data_dir, kubeconfig, node, capabilities, gpus, tell)
+        self._process: ForkServerProcess = forking.Process(target=_run, args=arguments)
         self._process.start()
         tell.close()
 
@@ -47,14 +48,13 @@ class AgentProcess:
         self._process.close()
 
 
-def _run(data_dir: Path, kubeconfig: Path, node: str, gpus: int, tell: Connection) -> None:
+def _run(data_dir: Path, kubeconfig: Path, node: str, capabilities: Capabilities, gpus: int, tell: Connection) -> None:
+    async def agent() -> None:
+        runtime = PodRuntime(data_dir, capabilities, gpus=simulated(gpus))
+        options = NodeOptions(name=node, schedulable=False)
+        async with Client(load_config(kubeconfig)) as client, runtime, node_agent(client, runtime, options):
+            tell.send("ready")
+            await asyncio.Event().wait()
+
     with suppress(KeyboardInterrupt):
-        asyncio.run(_agent(data_dir, kubeconfig, node, gpus, tell))
-
-
-async def _agent(data_dir: Path, kubeconfig: Path, node: str, gpus: int, tell: Connection) -> None:
-    runtime = PodRuntime(data_dir, decide(probe(data_dir)), gpus=simulated(gpus))
-    options = NodeOptions(name=node, schedulable=False)
-    async with Client(load_config(kubeconfig)) as client, runtime, node_agent(client, runtime, options):
-        tell.send("ready")
-        await asyncio.Event().wait()
+        asyncio.run(agent())

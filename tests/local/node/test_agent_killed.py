@@ -28,9 +28,9 @@ GPUS = GPU_SERVERS + GPU_TASKS
 SEED = fresh_seed("GPU_RUNTIME_KILL_SEED")
 
 
-async def live_and_be_killed(cluster: Cluster, data_dir: Path, moments: Random) -> None:
+async def live_and_be_killed(cluster: Cluster, data_dir: Path, capabilities: Capabilities, moments: Random) -> None:
     """One short life of an agent; every fifth may end before it is ready."""
-    with AgentProcess(data_dir, cluster.kubeconfig, cluster.node, gpus=GPUS) as agent:
+    with AgentProcess(data_dir, cluster.kubeconfig, cluster.node, capabilities, GPUS) as agent:
         if moments.random() < 0.8:
             await agent.until_ready()
         await asyncio.sleep(moments.uniform(0, 0.4))  # the moment of the kill is the input of this test
@@ -48,7 +48,7 @@ async def test_an_agent_killed_at_any_moment_loses_no_pod_no_exit_code_and_no_gp
     async with AsyncExitStack() as survivor:
         async with churn.going_on(tasks=TASKS, gpu_tasks=GPU_TASKS, visitors=VISITORS):
             for _ in range(KILLS):
-                await live_and_be_killed(cluster, data_dir, moments)
+                await live_and_be_killed(cluster, data_dir, capabilities, moments)
             runtime = PodRuntime(data_dir, capabilities, gpus=simulated(GPUS))
             cluster.runtime = await survivor.enter_async_context(runtime)
             survivor.push_async_callback(runtime.shutdown)
