@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,9 @@ OPERATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 SPEC = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 QUANTITY = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9])?")
 NAMES = 6  # so few that requests meet what others have made
+MINE = os.environ.get("GPU_RUNTIME_TEST_NAMES", "n")  # what this run's names begin with: another runs at the same time
 MORTAL = 2  # only the first of them are deleted
+MOST_GPUS = 1024
 ANYTHING = re.compile(r"(?s:.)*")
 WARM_SPEC, WARM = "g1.1", {"cpu": "10m", "memory": "64Mi"}
 SEMANTIC = tuple(
@@ -35,9 +38,10 @@ SEMANTIC = tuple(
         r"must have exactly one of httpGet, tcpSocket and exec, not \d",
         r"cannot stand beside value: set one of them",
         r"must be at most \d+ in one request",
+        r"'.*' is too large: write an amount below 1e30",
     )
 )
-"""Refusals of what the schema allows: it has no words for references, unique keys and settings of an installation."""
+"""Refusals of what the schema allows: it has no words for references, unique keys, amounts with units and settings."""
 
 
 def pick(value: object, most: int) -> int:
@@ -53,18 +57,23 @@ def put(fields: dict[str, Any], name: str, valid: re.Pattern[str], other: Callab
 
 
 def number(fields: dict[str, Any], name: str, lowest: int, highest: int, most: int) -> None:
-    """No more than `most` of what is valid up to `highest`: every pod is a process of this machine."""
+    """No more than `most` of what is valid up to `highest`; 2.0 is a whole number too."""
     value = fields.get(name)
-    if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
-        fields[name] = min(value, most)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
+        fields[name] = min(value, most) if lowest <= value <= highest else value
+
+
+def no_pods(pool: dict[str, Any]) -> None:
+    """A pool as the API takes it, of which nothing runs: generated commands would crash on this machine for ever."""
+    number(pool, "replicas", 0, 10_000, 0)
 
 
 @schemathesis.hook
 def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
     if path_parameters:
         most = MORTAL if context.operation is not None and context.operation.method.upper() == "DELETE" else NAMES
-        put(path_parameters, "name", NAME, lambda value: f"n-{pick(value, most)}")
-        put(path_parameters, "operationID", OPERATION_ID, lambda value: f"op-{pick(value, NAMES)}")
+        put(path_parameters, "name", NAME, lambda value: f"{MINE}-{pick(value, most)}")
+        put(path_parameters, "operationID", OPERATION_ID, lambda value: f"op-{MINE}-{pick(value, NAMES)}")
     return path_parameters
 
 
@@ -82,12 +91,12 @@ def map_body(context: HookContext, body: Any) -> Any:
     if not isinstance(body, dict) or context.operation is None:
         return body
     path, seen = context.operation.path, pick(body, 2**32)
-    put(body, "name", NAME, lambda _: f"n-{seen % (2 * NAMES)}")
+    put(body, "name", NAME, lambda _: f"{MINE}-{seen % (2 * NAMES)}")
     put(body, "namespace", NAME, lambda value: place(value, path))
-    put(body, "operationID", OPERATION_ID, lambda value: f"op-{seen if pick(value, 4) else seen % NAMES}")
+    put(body, "operationID", OPERATION_ID, lambda value: f"op-{MINE}-{seen if pick(value, 4) else seen % NAMES}")
     put(body, "stockNamespace", NAME, lambda value: "runtime-stock" if pick(value, 8) else value)
     if path.endswith("/stockpools"):
-        number(body, "replicas", 0, 10_000, 1)
+        no_pods(body)
     if path.endswith("/stock-units"):
         warm(body)
     if path.endswith("/gpu-units"):
@@ -101,25 +110,28 @@ def place(value: str, path: str) -> str:
 
 
 def warm(body: dict[str, Any]) -> None:
-    """Stock that this machine can hold; most of it of one size, as one spec must have one."""
-    put(body, "specName", SPEC, lambda value: WARM_SPEC if pick(value, 2) else f"s-{pick(value, NAMES)}")
+    """Each spec of one size, as it must be; some stock to hand over, the rest fits no machine and so costs none."""
+    put(body, "specName", SPEC, lambda value: f"s-{pick(value, NAMES)}" if pick(value, 8) else WARM_SPEC)
     number(body, "replicas", 1, 1000, 1)
     for name, size in WARM.items():
         value = body.get(name)
         if value is None or (isinstance(value, str) and len(value) <= 64 and QUANTITY.fullmatch(value)):
             body[name] = size
-    number(body, "gpu", 0, 1024, 0)
+    body.setdefault("gpu", 0)
+    number(body, "gpu", 0, MOST_GPUS, 0)
+    if body["gpu"] == 0 and body.get("specName") != WARM_SPEC:
+        body["gpu"] = MOST_GPUS
 
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """Streams end by themselves, unless they never begin, and no pool fills this machine."""
+    """Streams end by themselves, unless they never begin, and no pool runs anything."""
     if case.query.get("watch") in (True, "true", "1"):
         case.query["timeoutSeconds"] = 1
     if case.query.get("follow") in (True, "true", "1"):
         case.query["follow"] = "false"
     if case.path.endswith("/stockpools") and isinstance(case.body, dict):
-        number(case.body, "replicas", 0, 10_000, 1)
+        no_pods(case.body)
 
 
 @schemathesis.hook

@@ -106,4 +106,4 @@ def valid(method: str, path: str, number: int = 0) -> tuple[str, Any]:
     body = BODIES.get(path) if method in ("POST", "PUT") else None
     if body is not None and method == "POST":
         body = {"operationID": f"refused-{number}", **body}
-    return path.replace("{name}", "n-5").replace("{operationID}", "op-5"), body
+    return path.replace("{name}", "n-5").replace("{operationID}", "op-n-5"), body

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,19 @@ SEED = int(os.environ.get("GPU_RUNTIME_TEST_SEED", "7db0b7e3"), 16)
 BODY_BYTES = 65536
 NAMES = 6
 TOKEN = "a-token-of-the-test"
+RUNS: dict[str, tuple[str, ...]] = {
+    "n": (),
+    "m": ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "160"),
+}
+"""Options of schemathesis, by what the names of each run begin with."""
+FURNISHED_STOCK = {
+    "operationID": "op-n-0",
+    "specName": "g1.1",
+    "cpu": "10m",
+    "memory": "64Mi",
+    "gpu": 0,
+    "replicas": 3 * NAMES,
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +57,21 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def furnish(up: Up) -> None:
     """Things for generated requests to meet: pools, units and jobs of the few names that they use."""
-    size = {"specName": "g1.1", "cpu": "10m", "memory": "64Mi", "gpu": 0}
-    assert up.call("POST", "/operator/stock-units", {"operationID": "op-0", **size, "replicas": 2 * NAMES})[0] == 202
-    for number in range(NAMES):
-        pool = {"operationID": f"op-{number}", "name": f"n-{number}", "specName": "g1.1", "replicas": 0}
+    assert up.call("POST", "/operator/stock-units", FURNISHED_STOCK)[0] == 202
+    for name in (f"{run}-{number}" for run in RUNS for number in range(NAMES)):
+        pool = {"operationID": f"op-{name}", "name": name, "specName": "g1.1", "replicas": 0}
         assert up.call("POST", "/operator/stockpools", pool)[0] == 202
 
-        def handed_over(number: int = number) -> bool:
-            unit = {"operationID": f"op-{number}", "name": f"n-{number}", "specName": "g1.1", "image": "python:3.12"}
-            return up.call("POST", "/gpu-units", {**unit, "template": {"command": ["sleep", "3600"]}})[0] == 201
+        def handed_over(name: str = name) -> bool:
+            return up.call("POST", "/gpu-units", furnished_unit(name))[0] == 201
 
         eventually_sync(handed_over, within=120, what="a unit is handed over")
     eventually_sync(lambda: up.call("GET", "/gpu-units/n-5")[1]["data"].get("phase") == "Ready", within=120)
+
+
+def furnished_unit(name: str) -> dict[str, Any]:
+    unit = {"operationID": f"op-{name}", "name": name, "specName": "g1.1", "image": "python:3.12"}
+    return {**unit, "template": {"command": ["sleep", "3600"]}}
 
 
 def test_every_answer_is_documented_and_every_documented_answer_is_seen(
@@ -71,7 +89,7 @@ def test_every_answer_is_documented_and_every_documented_answer_is_seen(
     with capsys.disabled():
         sys.stdout.write(
             f"\nseed {SEED:x}: {report.requests} requests, {100 * report.successes / report.requests:.0f} % 2xx, "
-            f"{len({key for key in report.answers if key in documented})} of {len(documented)} documented answers\n"
+            f"{len(documented & report.answers.keys())} of {len(documented)} documented answers\n"
         )
     assert report.failures == []
     assert report.requests >= REQUESTS
@@ -81,31 +99,41 @@ def test_every_answer_is_documented_and_every_documented_answer_is_seen(
     assert answered <= documented, answered - documented
     assert not any(status >= 500 or status == 0 for _, _, status in report.answers)
     answered |= by_hand(up, tmp_path, documented)
+    with capsys.disabled():
+        sys.stdout.write(f"{len(documented & answered)} of {len(documented)} with those brought about by hand\n")
     assert documented - answered == set()
     assert answered - documented == set()
 
 
 def generated(up: Up, folder: Path) -> Report:
-    """Every phase with right and wrong requests, and then right ones alone, so that enough of them succeed."""
+    """Every phase with right and wrong requests, and right ones alone beside them, so that enough succeed."""
     config = folder / "schemathesis.toml"
     fixed = f"seed = {SEED}\nhooks = '{HERE / 'generation.py'}'\n"
     config.write_text(fixed + (HERE / "schemathesis.toml").read_text())
+    with ThreadPoolExecutor() as pool:  # each is one busy thread of Python, and has names of its own
+        events = list(pool.map(lambda run: schemathesis(up, folder, config, *run), RUNS.items()))
     report = Report()
-    for number, options in enumerate(((), ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "160"))):
-        events, said = folder / f"events-{number}.ndjson", folder / f"said-{number}"
-        command = (Path(sys.executable).with_name("schemathesis"), "--config-file", config, "run")
-        reporting = ("--no-shrink", "--report", "ndjson", "--report-ndjson-path", events)
-        with said.open("wb") as out:
-            ended = subprocess.run(
-                [*command, f"{up.url}/swagger/openapi.json", *reporting, *options],
-                cwd=folder,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        report.read(events)
-        assert ended.returncode == 0 or report.failures, said.read_text()
+    for path in events:
+        report.read(path)
     return report
+
+
+def schemathesis(up: Up, folder: Path, config: Path, names: str, options: tuple[str, ...]) -> Path:
+    """Where the events of one run are reported."""
+    events = folder / f"events-{names}.ndjson"
+    command = (Path(sys.executable).with_name("schemathesis"), "--config-file", config, "run")
+    reporting = ("--no-shrink", "--report", "ndjson", "--report-ndjson-path", events)
+    ended = subprocess.run(
+        [*command, f"{up.url}/swagger/openapi.json", *reporting, *options],
+        cwd=folder,
+        env={**os.environ, "GPU_RUNTIME_TEST_NAMES": names},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0 or Report().read(events).failures, ended.stdout
+    return events
 
 
 def by_hand(up: Up, folder: Path, documented: set[Documented]) -> set[Documented]:
@@ -148,12 +176,18 @@ def all_answering(api: Process, documented: set[Documented], status: int, **head
 def special_cases(api: Process) -> set[Documented]:
     """Answers that generation finds only by luck."""
     units, unit = f"{BASE}/gpu-units", f"{BASE}/gpu-units/{{name}}"
-    pools, stock = f"{BASE}/operator/stockpools", f"{BASE}/operator/stock-units"
-    stale = {"If-Match": '"1"'}
+    pools, pool = f"{BASE}/operator/stockpools", f"{BASE}/operator/stockpools/{{name}}"
+    stock, jobs = f"{BASE}/operator/stock-units", f"{BASE}/operator/jobs"
+    stale, text = {"If-Match": '"1"'}, {"Content-Type": "text/plain"}
     new_unit = {"operationID": "by-hand", "name": "by-hand", "specName": "g1.1", "image": "python:3.12"}
+    new_pool = {"operationID": "by-hand", "name": "by-hand", "specName": "g1.1", "replicas": 0}
     cases: tuple[tuple[str, str, str, Any, dict[str, str], int], ...] = (
+        ("POST", units, "", furnished_unit("n-4"), {}, 200),
+        ("POST", units, "", {**furnished_unit("n-4"), "image": "python:3.13"}, {}, 409),
+        ("POST", units, "", {**new_unit, "namespace": "missing"}, {}, 404),
         ("PUT", unit, "n-5", {"image": "python:3.12"}, stale, 409),
         ("PUT", unit, "n-5", {"image": "python:3.13"}, {}, 200),
+        ("PUT", unit, "nobody", {"image": "python:3.13"}, {}, 404),
         ("DELETE", unit, "n-5", None, stale, 409),
         ("GET", f"{unit}/logs", "n-4", None, {}, 200),
         ("GET", f"{unit}/events", "n-4", None, {}, 200),
@@ -161,25 +195,30 @@ def special_cases(api: Process) -> set[Documented]:
         ("GET", unit, "nobody", None, {}, 404),
         ("GET", f"{unit}/logs", "nobody", None, {}, 404),
         ("GET", f"{unit}/events", "nobody", None, {}, 404),
-        ("POST", units, "", {**new_unit, "namespace": "missing"}, {}, 404),
         ("DELETE", unit, "n-5", None, {}, 204),
         ("DELETE", unit, "n-5", None, {}, 404),
-        (
-            "POST",
-            pools,
-            "",
-            {"operationID": "by-hand", "specName": "a", "replicas": 0, "namespace": "missing"},
-            {},
-            404,
-        ),
+        ("POST", pools, "", {**new_pool, "namespace": "missing"}, {}, 404),
+        ("POST", pools, "", new_pool, {}, 202),
+        ("POST", pools, "", new_pool, {}, 200),
+        ("POST", pools, "", {**new_pool, "gpu": 1}, {}, 409),
+        ("GET", pool, "by-hand", None, {}, 200),
+        ("DELETE", pool, "by-hand", None, {}, 204),
+        ("DELETE", pool, "by-hand", None, {}, 404),
+        ("GET", pool, "by-hand", None, {}, 404),
+        ("POST", stock, "", FURNISHED_STOCK, {}, 200),
+        ("POST", stock, "", {**FURNISHED_STOCK, "replicas": 1}, {}, 409),
+        ("GET", f"{jobs}/{{operationID}}", "by-hand", None, {}, 200),
+        ("GET", f"{jobs}/{{operationID}}", "nobody", None, {}, 404),
+        ("GET", jobs, "?continue=of-no-page", None, {}, 409),
         *(("POST", each, "", {"operationID": "x" * BODY_BYTES}, {}, 413) for each in (units, pools, stock)),
         ("PUT", unit, "n-4", {"image": "x" * BODY_BYTES}, {}, 413),
-        *(("POST", each, "", {}, {"Content-Type": "text/plain"}, 415) for each in (units, pools, stock)),
-        ("PUT", unit, "n-4", {}, {"Content-Type": "text/plain"}, 415),
+        *(("POST", each, "", {}, text, 415) for each in (units, pools, stock)),
+        ("PUT", unit, "n-4", {}, text, 415),
     )
     for method, path, name, body, headers, status in cases:
-        got, _, text = api.ask(method, path.replace("{name}", name), body, headers)
-        assert got == status, (method, path, got, text)
+        target = re.sub(r"{\w+}", name, path) if "{" in path else path + name
+        got, _, said = api.ask(method, target, body, headers)
+        assert got == status, (method, target, got, said)
     return {(method, path, status) for method, path, _, _, _, status in cases}
 
 
@@ -200,4 +239,5 @@ def stock_taken_back(up: Up, folder: Path) -> set[Documented]:
     up.kubernetes(folder).request("PATCH", path, patch, "application/merge-patch+json")
     for name, status in ((claimed, 409), (free, 204), (free, 404)):
         assert up.call("DELETE", f"/operator/stock-units/{name}")[0] == status
-    return {("DELETE", f"{BASE}/operator/stock-units/{{name}}", status) for status in (204, 404, 409)}
+    taken = {("DELETE", f"{BASE}/operator/stock-units/{{name}}", status) for status in (204, 404, 409)}
+    return {*taken, ("POST", f"{BASE}/operator/stock-units", 202)}
