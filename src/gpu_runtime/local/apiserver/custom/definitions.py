@@ -10,7 +10,7 @@ from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import DeleteOptions, WriteOptions
 from gpu_runtime.local.apiserver.records import Event, Object
 from gpu_runtime.local.apiserver.reports import failed
-from gpu_runtime.local.apiserver.strategies.definitions import CLEANUP, set_condition
+from gpu_runtime.local.apiserver.strategies.definitions import CLEANUP, is_established, set_condition
 from gpu_runtime.local.apiserver.writing import Change
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
@@ -46,7 +46,8 @@ class Definitions:
         spec, name = definition["spec"], definition["metadata"]["name"]
         self._cluster.registry.remove(spec["group"], spec["names"]["plural"])
         try:
-            for kind in kinds_of(definition):
+            # Served once its status says so: whoever sees it served may write it without a conflict with that status.
+            for kind in kinds_of(definition) if is_established(definition) else ():
                 self._cluster.registry.add(kind)
         except (Unsupported, KeyError) as error:
             failed("definition cannot be served", name=name, error=str(error))

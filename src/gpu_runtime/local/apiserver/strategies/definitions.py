@@ -82,15 +82,11 @@ class DefinitionStrategy(Strategy):
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self._spec_causes(new)
         now, before = new["spec"], old["spec"]
-        established = any(
-            one["type"] == "Established" and one["status"] == "True"
-            for one in old.get("status", {}).get("conditions", [])
-        )
         if now.get("group") != before.get("group"):
             causes.append(immutable("spec.group", now.get("group")))
         if now.get("names", {}).get("plural") != before.get("names", {}).get("plural"):
             causes.append(immutable("spec.names.plural", now.get("names", {}).get("plural")))
-        if established:
+        if is_established(old):
             if now.get("scope") != before.get("scope"):
                 causes.append(immutable("spec.scope", now.get("scope")))
             if now.get("names", {}).get("kind") != before.get("names", {}).get("kind"):
@@ -150,6 +146,11 @@ def _approval(new: Object, old: Object | None) -> list[Cause]:
     if not found:
         return [required(f"metadata.annotations[{_APPROVED}]", text)]
     return [] if re.match(r"unapproved|\w+://\S", found) else [wrong(f"metadata.annotations[{_APPROVED}]", found, text)]
+
+
+def is_established(definition: Object) -> bool:
+    conditions = definition["status"].get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def set_condition(obj: Object, kind: str, status: str, reason: str, message: str, now: str) -> None:
