@@ -59,7 +59,12 @@ async def get(cluster: Cluster, call: Call) -> web.StreamResponse:
     record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
     if record is None:
         raise not_found(call.kind.subject, call.name)
-    return json_response(scale_of(call.kind, record.object()))
+    obj, path = record.object(), _paths(call.kind)["specReplicasPath"]
+    if call.kind.custom and _at(obj, path) is None:
+        raise bad_request(
+            f'the spec replicas field "{path}" does not exist'
+        )  # the real server calls this its own fault
+    return json_response(scale_of(call.kind, obj))
 
 
 async def replace(cluster: Cluster, call: Call) -> web.StreamResponse:

@@ -172,4 +172,11 @@ CASES = [
         post(WIDGETS, widget(changes={"spec": {"ports": [None, 5]}})),
         post(WIDGETS, widget(changes={"spec": {"tags": [None, None]}})),
     ),
+    case(
+        "a widget that says no size has no scale to read, and may be given one",
+        quietly(post(WIDGETS, widget(changes={"spec": None}))),
+        get(f"{WIDGETS}/a/scale"),
+        merge(f"{WIDGETS}/a/scale", {"spec": {"replicas": 3}}),
+        get(f"{WIDGETS}/a/scale"),
+    ),
 ]
