@@ -87,6 +87,8 @@ class Lane:
     async def follow(self, wish: Wish, name: str, kept: str, left_failed: bool, right_failed: bool) -> None:
         """Keeps the last answer of each object that is on both servers, and forgets the others."""
         alive = self.alive[wish.kind.path]
+        if wish.kind.serves and wish.flavour == "valid" and wish.verb in ("delete", "deletecollection"):
+            await self.see_gone(wish.kind, list(alive) if wish.verb == "deletecollection" else [name])
         if wish.verb == "deletecollection" and wish.flavour == "valid":
             alive.clear()
         elif wish.verb in ("delete", "eviction") and name in alive and wish.flavour == "valid":
@@ -95,6 +97,11 @@ class Lane:
             alive.append(name)
         if name in alive:
             await self.look(wish.kind, name, kept)
+
+    async def see_gone(self, kind: Kind, names: list[str]) -> None:
+        """The real server deletes a definition a while after it was told to; until then lists show it."""
+        gone = [until(404, get(f"{kind.path}/widgets.{name}.example.com")) for name in names]
+        await asyncio.gather(*(one.take(call) for one in (self.left, self.right) for call in gone))
 
     async def look(self, kind: Kind, name: str, kept: str) -> None:
         """Reads the object anew from both; one that a side lacks is used no more."""

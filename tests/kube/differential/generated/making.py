@@ -108,7 +108,8 @@ def make(wish: Wish, name: str, kept: str, random: Random) -> Call:
     path = f"{wish.kind.path}/{name}"
     verb = wish.verb
     if verb == "create":
-        return post(wish.kind.path, body_of_create(wish, name, random), **strictness(wish, random))
+        tried = {} if wish.can_be_used else {"dryRun": "All"}
+        return post(wish.kind.path, body_of_create(wish, name, random), **strictness(wish, random), **tried)
     if verb == "get":
         return get(path)
     if verb in ("list", "watch"):
