@@ -125,8 +125,8 @@ def test_a_start_that_is_killed_is_cleaned_by_down(site: Site) -> None:
     before = traces(site)
     with subprocess.Popen([sys.executable, "-m", "realkube", "up"], cwd=HACK, stdout=subprocess.PIPE, text=True) as up:
         assert up.stdout is not None
-        first_line = up.stdout.readline()
-        assert "kube-apiserver ready" in first_line
+        # On a machine without a cache it speaks of what it builds first.
+        assert any("kube-apiserver ready" in line for line in up.stdout)
         up.send_signal(signal.SIGKILL)
 
     down = realkube_command("down")
