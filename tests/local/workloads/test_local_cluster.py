@@ -91,7 +91,7 @@ def test_killed_controllers_and_a_killed_agent_come_back_and_no_pod_is_restarted
         for pid in children(process.pid).values():
             subprocess.run(["kill", "-KILL", str(pid)], check=True)
         eventually_sync(lambda: len(children(process.pid)) == 2, what="both children are back")
-        world.kubectl("scale", "deployment/web", "--replicas=3")
+        world.scale("web", 3)
         world.until_complete("web")
         pods = {pod["metadata"]["uid"]: pod for pod in world.list("Pod")}
         assert before < pods.keys()
@@ -139,7 +139,7 @@ def test_pods_outlive_a_killed_cluster_and_are_adopted_by_the_next(folder: Path)
         process.wait()
     with local_cluster(folder / "data", folder / "second.log"):
         world = world_of(folder)
-        world.kubectl("scale", "deployment/web", "--replicas=2")
+        world.scale("web", 2)
         world.until_complete("web")
         states = [one["state"]["running"]["startedAt"] for pod in world.list("Pod") for one in containers(pod)]
         assert started in states

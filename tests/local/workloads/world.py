@@ -30,6 +30,8 @@ PATHS = {
     "StorageClass": "apis/storage.k8s.io/v1/storageclasses",
 }
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+REVISION = "deployment.kubernetes.io/revision"
 FOREVER = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 IMAGE = "busybox:1.36"
 MISSING_IMAGE = "missing.invalid/image:1"
@@ -73,8 +75,28 @@ class World:
         answer = self.server.request("DELETE", self.path(kind, name), options or None)
         assert answer.status in {HTTPStatus.OK, HTTPStatus.ACCEPTED}, answer.body
 
-    def kubectl(self, *arguments: str) -> str:
-        return self.server.kubectl("-n", self.namespace, *arguments).stdout
+    # -- what kubectl does to a Deployment, request by request: these tests run where there is no kubectl
+
+    def scale(self, name: str, replicas: int) -> None:
+        body = {"spec": {"replicas": replicas}}
+        answer = self.server.request("PATCH", f"{self.path('Deployment', name)}/scale", body, MERGE)
+        assert answer.status == HTTPStatus.OK, answer.body
+
+    def pause(self, name: str, *, paused: bool = True) -> None:
+        self.patch("Deployment", name, {"spec": {"paused": paused}})
+
+    def restart(self, name: str) -> None:
+        notes = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
+        self.patch("Deployment", name, {"spec": {"template": {"metadata": {"annotations": notes}}}})
+
+    def undo(self, name: str) -> None:
+        """The template of the revision before this one, from its ReplicaSet."""
+        former = sorted(self.list("ReplicaSet"), key=lambda one: int(one["metadata"]["annotations"][REVISION]))[-2]
+        template = former["spec"]["template"]
+        del template["metadata"]["labels"]["pod-template-hash"]
+        operation = {"op": "replace", "path": "/spec/template", "value": template}
+        answer = self.server.request("PATCH", self.path("Deployment", name), [operation], JSON_PATCH)
+        assert answer.status == HTTPStatus.OK, answer.body
 
     # -- objects in a few words
 
