@@ -119,7 +119,7 @@ def warm(body: dict[str, Any]) -> None:
             body[name] = size
     body.setdefault("gpu", 0)
     number(body, "gpu", 0, MOST_GPUS, 0)
-    if body["gpu"] == 0 and body.get("specName") != WARM_SPEC:
+    if body["gpu"] == 0 and body["gpu"] is not False and body.get("specName") != WARM_SPEC:
         body["gpu"] = MOST_GPUS
 
 
