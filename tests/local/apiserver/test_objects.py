@@ -115,7 +115,7 @@ async def test_nonsense_is_refused_and_never_a_traceback(
     assert refused.body["kind"] == "Status"
 
 
-async def test_a_custom_kind_is_served_at_once_and_cleaned_up(api: Api, namespace: str) -> None:
+async def test_a_custom_kind_is_served_once_it_is_established_and_cleaned_up(api: Api, namespace: str) -> None:
     group = f"{namespace}.example.com"
     schema = {
         "type": "object",
@@ -135,6 +135,11 @@ async def test_a_custom_kind_is_served_at_once_and_cleaned_up(api: Api, namespac
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     assert (await api("POST", crds, definition)).code == 201
     things = f"/apis/{group}/v1/namespaces/{namespace}/things"
+
+    async def served() -> bool:
+        return (await api("GET", things)).code == 200
+
+    await eventually(served, what="the kind is served")
     thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
     made = await api("POST", things, thing)
     assert (made.code, made.body["spec"]) == (201, {"n": 7})
