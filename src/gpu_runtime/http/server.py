@@ -49,6 +49,7 @@ class RuntimeApi:
                 await self._listen(stack)
                 await stop.wait()
                 self._log.info("ending: no new requests")
+            await self.services.aftermath.finish(self._settings.drainSeconds)
             work.cancel()
             ended.set()
             await caches

@@ -17,6 +17,7 @@ from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Decisions, ObjectReference, Operation, StockChoice
 from gpu_runtime.kube import errors as kube
+from gpu_runtime.service.aftermath import Later, at_once
 from gpu_runtime.service.claim import Claims
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.envelope import Envelope
@@ -73,10 +74,11 @@ class Walk:
 class HandOver:
     """Executes operations of type CreateGPUUnit."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf) -> None:
+    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf, later: Later = at_once) -> None:
         self._cluster = cluster
         self._operations = operations
         self._shelf = shelf
+        self._later = later
         self._claims = Claims(cluster)
 
     async def begin(self, ask: Ask, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
@@ -112,10 +114,13 @@ class HandOver:
     async def complete(
         self, record: Operation, unit: GPUUnit | None = None, stock: GPUUnit | None = None
     ) -> GPUUnit | None:
-        """After the commit: the unit becomes live, the stock goes. Safe to repeat, by anyone."""
+        """After the commit: the unit becomes live, the stock goes. Safe to repeat, by anyone.
+
+        A live unit is all that a client has to be told of: nobody waits for the stock's end but the unit's controller.
+        """
         choice = Walk(record).choice
         live = await self._admit(record, choice, unit)
-        await self._claims.consume(choice, record.metadata.uid, stock)
+        await self._later(lambda: self._claims.consume(choice, record.metadata.uid, stock))
         return live
 
     async def undo(self, record: Operation) -> None:

@@ -9,6 +9,7 @@ from gpu_runtime.kube.builtin import NAMESPACES
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.manager import Manager
+from gpu_runtime.service.aftermath import Aftermath
 from gpu_runtime.service.background import SeedingQueue
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.finishing import Finishing
@@ -43,12 +44,16 @@ class Services:
     inventory: Inventory
     seeding: SeedingQueue
     sweeper: Sweeper
+    aftermath: Aftermath
 
     async def work(self) -> None:
         """The work that belongs to no request; runs until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.seeding.run())
-            group.create_task(self.sweeper.run())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.seeding.run())
+                group.create_task(self.sweeper.run())
+        finally:
+            self.aftermath.stop()
 
 
 def build(client: Client, manager: Manager, platform: Platform, clock: Clock = SYSTEM_CLOCK) -> Services:
@@ -65,7 +70,8 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     shelf = Shelf(client, unit_cache, platform.stock_namespace, lambda name: usable(node_cache, name))
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
     made = Made(units, pools)
-    handover = HandOver(client, operations, shelf)
+    aftermath = Aftermath()
+    handover = HandOver(client, operations, shelf, aftermath.later)
     seeding = Seeding(client, operations, shelf, platform.stock_namespace)
     queue = SeedingQueue(seeding, operations)
     stock_pools = StockPools(client, operations, platform, pools, namespaces, made)
@@ -92,4 +98,5 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
             pool_cache=pool_cache,
             clock=clock,
         ),
+        aftermath=aftermath,
     )

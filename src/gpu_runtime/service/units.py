@@ -18,7 +18,15 @@ from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.canonical import request_hash
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import AlreadyExists, Clash, Forbidden, InvalidRequest, Missing, Unavailable
+from gpu_runtime.service.errors import (
+    AlreadyExists,
+    Clash,
+    Forbidden,
+    InsufficientCapacity,
+    InvalidRequest,
+    Missing,
+    Unavailable,
+)
 from gpu_runtime.service.finishing import Finishing
 from gpu_runtime.service.handover import GivenUp, HandedOver, HandOver
 from gpu_runtime.service.listing import Filter, Listed, listed
@@ -60,14 +68,16 @@ class Units:
             only = f"leave it out, or write {self._platform.stock_namespace}"
             raise Forbidden(f"stockNamespace: {request.stockNamespace} is no stock namespace: {only}")
         ask = Ask("CreateGPUUnit", request.operationID, request_hash(CreateGPUUnit, sent), sent, owner)
+        key = Key(namespace, request.name)
         for _ in range(BEGINNINGS):
-            record, new = await self._operations.find(ask.type, ask.operation_id), False
-            if record is None:
-                made = await self._made_before(Key(namespace, request.name), ask)
+            record, new = None, False
+            if self._units.store.get(key) is not None:  # most often the work of this very request, which is sent again
+                record = await self._operations.find(ask.type, ask.operation_id)
+                made = await self._made_before(key, ask) if record is None else None
                 if made is not None:
                     return self._view(made), False
-                await self._namespaces.require(namespace)
-                record, new = await self._handover.begin(ask, request, namespace)
+            if record is None:
+                record, new = await self._begin(ask, request, namespace)
             check_same(record, ask)
             done = await self._finish(record, new=new)
             if done is not None:
@@ -133,11 +143,19 @@ class Units:
     def _view(self, unit: GPUUnit) -> UnitView:
         return unit_view(unit, self._platform.stock_namespace)
 
+    async def _begin(self, ask: Ask, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
+        """The record, and whether it was made just now. Creating it is tried first: that alone tells for sure."""
+        try:
+            await self._namespaces.require(namespace)
+            return await self._handover.begin(ask, request, namespace)
+        except (Missing, InsufficientCapacity):
+            record = await self._operations.find(ask.type, ask.operation_id)
+            if record is None:
+                raise
+            return record, False  # what was done already needs neither stock nor namespace any more
+
     async def _made_before(self, key: Key, ask: Ask) -> GPUUnit | None:
         """The unit that this request made under a record that is gone; AlreadyExists when another made it."""
-        unit = self._units.store.get(key)
-        if unit is None:
-            return None  # creating it tells for sure
         unit = await self._units.live(key)
         if unit is None:
             return None

@@ -23,6 +23,9 @@ SIDES: tuple[Literal["before", "after"], ...] = ("before", "after")
 async def test_an_executor_that_stands_still_at_any_write_and_another_have_one_effect(
     world: Places, folders: Iterator[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    async def all_consumed() -> bool:
+        return not await world.units(world.stock)
+
     async with (
         world.witnessed() as witness,
         FaultProxy(world.server, name="one") as proxy,
@@ -34,9 +37,11 @@ async def test_an_executor_that_stands_still_at_any_write_and_another_have_one_e
         await shelf(world, [one, two], "clean", 1)
         mark = proxy.mark()
         assert (await one.call("POST", UNITS, unit_request("clean", "clean", specName="clean")))[0] == 201
+        await eventually(all_consumed, what="the consumed stock is gone")
         steps = len(proxy.writes(since=mark))
         points = [(n, side) for n in range(1, steps + 1) for side in SIDES]
         for n, side in points:
+            await eventually(all_consumed, what="the consumed stock is gone")
             same = f"same-{side}-{n}"
             await shelf(world, [one, two], same, 1)
             request = unit_request(same, same, specName=same)
@@ -44,16 +49,13 @@ async def test_an_executor_that_stands_still_at_any_write_and_another_have_one_e
             # Which of them made it is a matter of who came to the record first.
             assert sorted(answers) == [200, 201], (n, side)
         for n, side in points:
+            await eventually(all_consumed, what="the consumed stock is gone")
             spec = f"rival-{side}-{n}"
             await shelf(world, [one, two], spec, 1)
             requests = [unit_request(f"{spec}-{who}", f"{spec}-{who}", specName=spec) for who in "ab"]
             answers = await one_stands_still(proxy, n, side, (one, requests[0]), (two, requests[1]))
             assert sorted(answers) == [201, 409], (n, side)
         handed_over = 1 + 2 * len(points)
-
-        async def all_consumed() -> bool:
-            return not await world.units(world.stock)
-
         await eventually(all_consumed, what="the consumed stock is gone")
         seen = await world.seen(witness)
         with capsys.disabled():

@@ -60,7 +60,7 @@ async def stock_is_warm(world: World) -> bool:
     """
     pods = await world.find("Pod", world.stock_namespace)
     started = [pod["status"]["startTime"] for pod in pods if "startTime" in pod["status"]]
-    return max(started) < datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return bool(max(started) < datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 @pytest.mark.parametrize("waiting", [0, 2], ids=["foreign pods wait", "stock and foreign pods wait"])

@@ -103,7 +103,7 @@ class Places:
             allowedNamespaces=[self.instance, "missing-*", "default"],
             httpAddr="127.0.0.1:0",
             health=Health(port=0),
-            drainSeconds=0,
+            drainSeconds=5,
             operations=OperationSettings(abandonedAfterSeconds=3600, replayWaitSeconds=1),
             **more,
         )

@@ -18,7 +18,7 @@ SEEDS = 5_000
 
 @pytest.mark.parametrize("picks", [0b0, 0b10, 0b110])
 def test_every_schedule_of_two_segments_holds(picks: int) -> None:
-    assert every_schedule(PROCESSES, 2, picks) > 500
+    assert every_schedule(PROCESSES, 2, picks) > 400
 
 
 def test_random_schedules_hold() -> None:
