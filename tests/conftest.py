@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from equipment import servers
@@ -11,6 +12,12 @@ from equipment.fake_nodes import add_fake_nodes
 from equipment.servers import ApiServer
 
 FAKE_NODES = 3
+
+# No example is judged by the time it takes, which says more of the machine than of us, and a red run stays red.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
