@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,17 +20,11 @@ from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.program import Program
 from gpu_runtime.local.supervisor.supervisor import Supervisor
 from gpu_runtime.local.supervisor.watcher import Patience
+from realkube.process import free_ports
 
 SERVER = Path(__file__).with_name("server.py")
 QUICK = Patience(ready_seconds=30, first_attempts=2, backoff=Exponential(0.01, 0.05))
 SILENT_SECONDS = 1.5
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass
@@ -41,7 +34,7 @@ class Stage:
     patience: Patience = QUICK
 
     def program(self, name: str, *options: str, after: tuple[str, ...] = (), port: int | None = None) -> Program:
-        port = port or free_port()
+        port = port or free_ports(1)[0]
         return Program(
             name=name,
             command=(sys.executable, "-S", "-E", str(SERVER), str(port), str(self.diary_file), name, *options),

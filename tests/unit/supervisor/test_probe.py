@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gpu_runtime.local.supervisor.listening import listens
 from gpu_runtime.local.supervisor.probe import problem
-from unit.supervisor.stage import free_port
+from realkube.process import free_ports
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ async def test_a_process_says_itself_what_it_lacks(status: int, body: str, said:
 
 
 async def test_who_does_not_listen_does_not_answer() -> None:
-    assert await problem(f"http://127.0.0.1:{free_port()}/readyz") == "does not answer"
+    assert await problem(f"http://127.0.0.1:{free_ports(1)[0]}/readyz") == "does not answer"
 
 
 async def test_a_port_belongs_to_the_process_that_listens_on_it() -> None:
@@ -56,4 +56,4 @@ async def test_a_port_belongs_to_the_process_that_listens_on_it() -> None:
         port = int(url.rsplit(":", 1)[1].split("/")[0])
         assert listens(os.getpid(), port)
         assert not listens(os.getppid(), port)
-        assert not listens(os.getpid(), free_port())
+        assert not listens(os.getpid(), free_ports(1)[0])
