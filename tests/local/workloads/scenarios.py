@@ -15,6 +15,8 @@ from local.workloads.world import FOREVER, MISSING_IMAGE, Document, World, pod_s
 Scenario = Callable[[World], None]
 SCENARIOS: dict[str, Scenario] = {}
 GPUS = 4
+ASKED_OFTEN = "test $(wc -l < /tmp/asked) -ge 10"  # more often than an agent asks in the first moment without a word
+SHORT_LIFE = 6  # seconds: its container has started before, on a busy machine as well
 ONE_BY_ONE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
@@ -26,6 +28,11 @@ def scenario(tell: Scenario) -> Scenario:
 def another(name: str) -> str:
     """A script that differs by a word, and so does its template."""
     return f": {name}; {FOREVER}"
+
+
+def probe(script: str, **given: int) -> Document:
+    """A probe that asks often and has patience: how long an answer takes is no matter here."""
+    return {"exec": {"command": ["sh", "-c", script]}, "periodSeconds": 1, "timeoutSeconds": 30, **given}
 
 
 def changed(world: World, deployment: str, word: str) -> None:
@@ -219,6 +226,7 @@ def a_quota_counts_what_is_there(world: World) -> None:
     world.pod("ends", "exit 0", resources=small, restartPolicy="Never")
     world.create("Service", "web", {"ports": [{"port": 80}], "selector": {"app": "nobody"}})
     world.until_ready("stays")
+    world.until_ready("goes")
     world.until_phase("Pod", "ends", "Succeeded")
     world.delete("Pod", "goes")
     world.until_object("ResourceQuota", "all", lambda one: one["status"]["used"]["pods"] == "1")
@@ -240,10 +248,8 @@ def foreground_deletion_waits_for_the_dependents(world: World) -> None:
     slow = "trap 'sleep 1; exit 0' TERM; while :; do sleep 0.1; done"
     world.deployment("web", slow, terminationGracePeriodSeconds=5)
     world.until_complete("web")
-    world.delete("Deployment", "web", propagationPolicy="Foreground")
-    found = world.get("Deployment", "web")
-    assert found is not None
-    assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
+    left = world.delete("Deployment", "web", propagationPolicy="Foreground")
+    assert left["metadata"]["finalizers"] == ["foregroundDeletion"]
     world.until_gone("Deployment", "web")
     assert not world.list("ReplicaSet")
     assert not world.list("Pod")
@@ -368,27 +374,28 @@ def a_failing_init_container_is_tried_again(world: World) -> None:
 
 @scenario
 def a_pod_that_is_not_ready_keeps_its_deployment_unavailable(world: World) -> None:
-    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1}
-    world.deployment("web", readinessProbe=probe)
+    world.deployment("web", readinessProbe=probe("false"))
     world.until_event("web", "Unhealthy")
     world.until_object("Deployment", "web", lambda one: one["status"].get("unavailableReplicas") == 1)
 
 
 @scenario
 def a_pod_becomes_ready_when_its_probe_says_so(world: World) -> None:
-    probe = {"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
-    world.pod("slow", f"sleep 3; touch /tmp/ready; {FOREVER}", readinessProbe=probe)
+    world.pod("slow", readinessProbe=probe(f"echo >> /tmp/asked; {ASKED_OFTEN}"))
     world.until_event("slow", "Unhealthy")
     world.until_ready("slow")
 
 
 @scenario
 def a_container_that_is_not_alive_is_restarted(world: World) -> None:
-    probe = {"exec": {"command": ["test", "!", "-e", "/tmp/sick"]}, "periodSeconds": 1, "failureThreshold": 1}
-    script = f"test -e /scratch/second || {{ touch /scratch/second; sleep 1; touch /tmp/sick; }}; {FOREVER}"
-    volumes = [{"name": "work", "emptyDir": {}}]
+    first = "test -e /scratch/second || { touch /scratch/second; sleep 1; touch /tmp/sick; }"
     world.pod(
-        "sick", script, livenessProbe=probe, volumes=volumes, volumeMounts=[{"name": "work", "mountPath": "/scratch"}]
+        "sick",
+        f"trap 'exit 0' TERM; {first}; {FOREVER}",
+        terminationGracePeriodSeconds=30,
+        livenessProbe=probe("test ! -e /tmp/sick", failureThreshold=1),
+        volumes=[{"name": "work", "emptyDir": {}}],
+        volumeMounts=[{"name": "work", "mountPath": "/scratch"}],
     )
     world.until_object("Pod", "sick", lambda one: restarts(one) == 1)
     world.until_ready("sick")
@@ -397,9 +404,9 @@ def a_container_that_is_not_alive_is_restarted(world: World) -> None:
 
 @scenario
 def a_startup_probe_holds_back_the_others(world: World) -> None:
-    startup = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 60}
-    liveness = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 1}
-    world.pod("slow", f"sleep 3; touch /tmp/up; {FOREVER}", startupProbe=startup, livenessProbe=liveness)
+    startup = probe(f"echo >> /tmp/asked; {ASKED_OFTEN}", failureThreshold=60)
+    liveness = probe(ASKED_OFTEN, failureThreshold=1)
+    world.pod("slow", startupProbe=startup, livenessProbe=liveness)
     world.until_event("slow", "Unhealthy", "Startup")
     world.until_ready("slow")
 
@@ -447,17 +454,15 @@ def volumes_bring_config_maps_and_secrets_as_files(world: World) -> None:
 def a_pod_that_ignores_the_polite_signal_is_killed_after_its_grace(world: World) -> None:
     world.pod("deaf", "trap '' TERM; while :; do sleep 0.1; done", terminationGracePeriodSeconds=2)
     world.until_ready("deaf")
-    world.delete("Pod", "deaf")
-    found = world.get("Pod", "deaf")
-    assert found is not None
-    assert found["metadata"]["deletionGracePeriodSeconds"] == 2
+    left = world.delete("Pod", "deaf")
+    assert left["metadata"]["deletionGracePeriodSeconds"] == 2
     world.until_gone("Pod", "deaf")
     world.until_event("deaf", "Killing")
 
 
 @scenario
 def a_pod_past_its_own_deadline_has_failed(world: World) -> None:
-    world.pod("late", activeDeadlineSeconds=2)
+    world.pod("late", activeDeadlineSeconds=SHORT_LIFE, terminationGracePeriodSeconds=30)
     world.until_phase("Pod", "late", "Failed")
 
 
@@ -501,7 +506,7 @@ def a_job_that_restarts_in_place_fails_by_its_restarts(world: World) -> None:
 
 @scenario
 def a_job_past_its_deadline_fails_and_ends_its_pods(world: World) -> None:
-    world.job("work", FOREVER, activeDeadlineSeconds=2)
+    world.job("work", FOREVER, activeDeadlineSeconds=SHORT_LIFE)
     world.until_condition("Job", "work", "Failed", "True")
     world.until("its pod is gone", lambda: not world.list("Pod"))
 
@@ -658,9 +663,8 @@ def a_service_lists_the_pods_behind_it_and_which_are_ready(world: World) -> None
         "Service", "web", {"selector": {"role": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": "page"}]}
     )
     ports = [{"name": "page", "containerPort": 8080}]
-    never = {"exec": {"command": ["false"]}, "periodSeconds": 1}
-    for name, probe in (("good", {}), ("bad", {"readinessProbe": never})):
-        world.create("Pod", name, pod_spec(FOREVER, ports=ports, **probe), metadata={"labels": {"role": "web"}})
+    for name, probes in (("good", {}), ("bad", {"readinessProbe": probe("false")})):
+        world.create("Pod", name, pod_spec(FOREVER, ports=ports, **probes), metadata={"labels": {"role": "web"}})
     world.until_ready("good")
     world.until_event("bad", "Unhealthy")
     world.until(

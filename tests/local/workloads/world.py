@@ -71,9 +71,11 @@ class World:
         answer = self.server.request("PATCH", self.path(kind, name), body, MERGE)
         assert answer.status == HTTPStatus.OK, answer.body
 
-    def delete(self, kind: str, name: str, **options: Any) -> None:
+    def delete(self, kind: str, name: str, **options: Any) -> Document:
+        """What the server answers: the object as it is left until it may go, where it has to wait."""
         answer = self.server.request("DELETE", self.path(kind, name), options or None)
         assert answer.status in {HTTPStatus.OK, HTTPStatus.ACCEPTED}, answer.body
+        return dict(answer.body)
 
     # -- what kubectl does to a Deployment, request by request: these tests run where there is no kubectl
 
