@@ -43,9 +43,9 @@ def processes(data_dir: Path) -> list[str]:
             continue
         try:
             places = [str(path.readlink()) for path in (entry / "fd").iterdir()]
-            environment = (entry / "environ").read_bytes()
-        except OSError:
+            environment, name = (entry / "environ").read_bytes(), (entry / "comm").read_text().strip()
+        except OSError:  # it has just ended
             continue
         if any(place.startswith(str(data_dir)) for place in places) or f"DATA_DIR={data_dir}".encode() in environment:
-            found.append(f"{entry.name} {(entry / 'comm').read_text().strip()}")
+            found.append(f"{entry.name} {name}")
     return found

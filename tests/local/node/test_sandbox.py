@@ -101,9 +101,12 @@ async def test_a_read_only_volume_and_a_sub_path_are_honoured(runtime: PodRuntim
         Mount(source=str(volume), target="/part", subPath="inner"),
         Mount(source=str(volume / "inner" / "file"), target="/etc/one-file.conf", readOnly=True),
     ]
-    script = "cat /part/file /etc/one-file.conf; echo; echo x > /whole/y; echo x > /part/new && ls /whole/inner"
+    script = "cat /part/file /etc/one-file.conf; echo; echo x > /part/new && ls /whole/inner; touch /whole/y"
     _, lines = await run(runtime, "sh", "-c", script, mounts=mounts)
-    assert sorted(lines) == ["file", "insideinside", "new", "sh: 1: cannot create /whole/y: Read-only file system"]
+    *words, refused = sorted(lines)
+    assert words == ["file", "insideinside", "new"]
+    assert refused.startswith("touch: ")
+    assert refused.endswith("Read-only file system")
 
 
 async def test_a_sub_path_that_leads_out_of_its_volume_fails_the_container(runtime: PodRuntime, data_dir: Path) -> None:
@@ -182,7 +185,7 @@ async def test_a_pod_cannot_touch_the_machine(runtime: PodRuntime, action: str) 
 async def test_a_pod_has_its_own_name_and_files_for_names(runtime: PodRuntime) -> None:
     uid = await a_pod(runtime, hostname="worker-7", namespace="team")
     await runtime.start_container(
-        uid, a_container("sh", "-c", "hostname; cat /etc/hostname; grep search /etc/resolv.conf; cat /etc/hosts")
+        uid, a_container("sh", "-c", "uname -n; cat /etc/hostname; grep search /etc/resolv.conf; cat /etc/hosts")
     )
     await runtime.wait_container(uid, "main", 0)
     lines = log_text(runtime, uid)
