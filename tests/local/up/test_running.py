@@ -13,6 +13,7 @@ from pathlib import Path
 
 from equipment.installation import Up
 from equipment.waiting import eventually_sync
+from equipment.walkthrough import Shell
 from local.up.units import create, insist, page, seed, until_ready
 
 PROCESSES = ["local-cluster", "controller-manager", "proxy", "runtime-api"]
@@ -30,10 +31,10 @@ def test_each_process_has_its_line_and_then_comes_what_a_person_needs(up: Up) ->
     assert "\x1b[" not in up.said  # no colours where nobody watches
 
 
-def test_the_first_command_works_when_it_is_pasted(up: Up) -> None:
+def test_the_first_command_works_when_it_is_pasted(up: Up, tmp_path: Path) -> None:
     (command,) = re.findall(r"^  (curl -s -X POST .*)$", up.said, re.MULTILINE)
-    pasted = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert json.loads(pasted.stdout)["data"]["operationID"] == "first-stock"
+    pasted = Shell(up.url, up.kubeconfig, tmp_path).run(command)
+    assert pasted.json["data"]["operationID"] == "first-stock"
 
 
 def test_the_documentation_opens(up: Up) -> None:
@@ -124,11 +125,10 @@ def standing_still(up: Up, name: str) -> Iterator[None]:
 
 
 def test_everything_listens_on_loopback_alone(up: Up) -> None:
-    host = socket.gethostbyname(socket.gethostname())
-    if host.startswith("127."):
-        return
     for each in up.picture().processes:
         port = int((each.record.address or each.record.health).rsplit(":", 1)[1].split("/")[0])
-        with socket.socket() as attempt:
-            attempt.settimeout(5)
-            assert attempt.connect_ex((host, port)) != 0
+        # 127.0.0.2 is this machine as well: who listens on all of its addresses answers there.
+        for address, answers in (("127.0.0.1", True), ("127.0.0.2", False)):
+            with socket.socket() as attempt:
+                attempt.settimeout(30)
+                assert (attempt.connect_ex((address, port)) == 0) is answers, (each.record.name, address, port)
