@@ -25,6 +25,8 @@ REQUESTS = 5000
 SEED = int(os.environ.get("GPU_RUNTIME_TEST_SEED", "7db0b7e3"), 16)
 BODY_BYTES = 65536
 NAMES = 6
+KEPT = "kept"
+"""A unit that no generated request names: whether it runs does not depend on what they did last."""
 TOKEN = "a-token-of-the-test"
 RUNS: dict[str, tuple[str, ...]] = {
     "n": (),
@@ -58,7 +60,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def furnish(up: Up) -> None:
     """Things for generated requests to meet: pools, units and jobs of the few names that they use."""
     assert up.call("POST", "/operator/stock-units", FURNISHED_STOCK)[0] == 202
-    for name in (f"{run}-{number}" for run in RUNS for number in range(NAMES)):
+    for name in (KEPT, *(f"{run}-{number}" for run in RUNS for number in range(NAMES))):
         pool = {"operationID": f"op-{name}", "name": name, "specName": "g1.1", "replicas": 0}
         assert up.call("POST", "/operator/stockpools", pool)[0] == 202
 
@@ -66,7 +68,7 @@ def furnish(up: Up) -> None:
             return up.call("POST", "/gpu-units", furnished_unit(name))[0] == 201
 
         eventually_sync(handed_over, within=120, what="a unit is handed over")
-    eventually_sync(lambda: up.call("GET", "/gpu-units/n-5")[1]["data"].get("phase") == "Ready", within=120)
+    eventually_sync(lambda: up.call("GET", f"/gpu-units/{KEPT}")[1]["data"].get("phase") == "Ready", within=120)
 
 
 def furnished_unit(name: str) -> dict[str, Any]:
@@ -182,16 +184,16 @@ def special_cases(api: Process) -> set[Documented]:
     new_unit = {"operationID": "by-hand", "name": "by-hand", "specName": "g1.1", "image": "python:3.12"}
     new_pool = {"operationID": "by-hand", "name": "by-hand", "specName": "g1.1", "replicas": 0}
     cases: tuple[tuple[str, str, str, Any, dict[str, str], int], ...] = (
-        ("POST", units, "", furnished_unit("n-4"), {}, 200),
-        ("POST", units, "", {**furnished_unit("n-4"), "image": "python:3.13"}, {}, 409),
+        ("POST", units, "", furnished_unit(KEPT), {}, 200),
+        ("POST", units, "", {**furnished_unit(KEPT), "image": "python:3.13"}, {}, 409),
         ("POST", units, "", {**new_unit, "namespace": "missing"}, {}, 404),
         ("PUT", unit, "n-5", {"image": "python:3.12"}, stale, 409),
         ("PUT", unit, "n-5", {"image": "python:3.13"}, {}, 200),
         ("PUT", unit, "nobody", {"image": "python:3.13"}, {}, 404),
         ("DELETE", unit, "n-5", None, stale, 409),
-        ("GET", f"{unit}/logs", "n-4", None, {}, 200),
-        ("GET", f"{unit}/events", "n-4", None, {}, 200),
-        ("GET", unit, "n-4", None, {}, 200),
+        ("GET", f"{unit}/logs", KEPT, None, {}, 200),
+        ("GET", f"{unit}/events", KEPT, None, {}, 200),
+        ("GET", unit, KEPT, None, {}, 200),
         ("GET", unit, "nobody", None, {}, 404),
         ("GET", f"{unit}/logs", "nobody", None, {}, 404),
         ("GET", f"{unit}/events", "nobody", None, {}, 404),
@@ -211,9 +213,9 @@ def special_cases(api: Process) -> set[Documented]:
         ("GET", f"{jobs}/{{operationID}}", "nobody", None, {}, 404),
         ("GET", jobs, "?continue=of-no-page", None, {}, 409),
         *(("POST", each, "", {"operationID": "x" * BODY_BYTES}, {}, 413) for each in (units, pools, stock)),
-        ("PUT", unit, "n-4", {"image": "x" * BODY_BYTES}, {}, 413),
+        ("PUT", unit, KEPT, {"image": "x" * BODY_BYTES}, {}, 413),
         *(("POST", each, "", {}, text, 415) for each in (units, pools, stock)),
-        ("PUT", unit, "n-4", {}, text, 415),
+        ("PUT", unit, KEPT, {}, text, 415),
     )
     for method, path, name, body, headers, status in cases:
         target = re.sub(r"{\w+}", name, path) if "{" in path else path + name
