@@ -63,6 +63,8 @@ def run(step: Step) -> str | None:
     seconds = time.monotonic() - began
     passed = done.returncode == 0
     print(f"{'ok  ' if passed else 'FAIL'} {step.name:<16} {seconds:6.1f} s  {counted(done.stdout)}", flush=True)
+    for line in left_out(done.stdout) if passed else ():
+        print(f"     {line}", flush=True)
     if not passed:
         print(f"  $ {' '.join(step.command)}  (exit {done.returncode})\n{done.stdout}", flush=True)
     return None if passed else done.stdout
@@ -71,6 +73,11 @@ def run(step: Step) -> str | None:
 def red_tests(output: str) -> list[str]:
     """The tests that pytest names in its summary: a long output may have been cut where it is read."""
     return re.findall(r"^(?:FAILED|ERROR) (\S+::.+)$", output, re.MULTILINE)
+
+
+def left_out(output: str) -> list[str]:
+    """What a green run says that it did not try."""
+    return re.findall(r"^\d+ \w+ were left out .+$", output, re.MULTILINE)
 
 
 def counted(output: str) -> str:
