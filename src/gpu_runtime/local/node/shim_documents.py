@@ -75,7 +75,8 @@ def environment(spec: ContainerSpec, pod: PodSpec, extra: Mapping[str, str]) -> 
         **extra,
         **spec.env,
     }
-    variables["PATH"] += os.pathsep + str(Path(sys.executable).parent)
+    # By its real name, as pods are shown it: a link to it may lie where they see nothing.
+    variables["PATH"] += os.pathsep + str(Path(sys.executable).parent.resolve())
     return variables
 
 
