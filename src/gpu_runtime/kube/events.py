@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import structlog
 from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
-from gpu_runtime.kube.errors import KubeError, NotFound
+from gpu_runtime.kube.errors import AlreadyExists, KubeError, NotFound
 from gpu_runtime.kube.resource import Resource
 
 SIMILAR_LIMIT = 10
@@ -84,6 +85,7 @@ class Recorder:
         self._queue: asyncio.Queue[tuple[ObjectReference, str, str, str]] = asyncio.Queue(BACKLOG)
         self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._groups: OrderedDict[tuple[str, ...], _Group] = OrderedDict()
+        self._unsent: tuple[Event, _Series] | None = None
         self._log = structlog.get_logger("events")
 
     def event(
@@ -111,35 +113,48 @@ class Recorder:
             self._log.warning("event dropped: too many are waiting", reason=reason, object=str(meta.key))
 
     async def run(self) -> None:
-        """Writes events until cancelled."""
+        """Writes events until cancelled; the one that it is at then is left to `flush`."""
         while True:
-            await self._write(*await self._queue.get())
+            self._take(*await self._queue.get())
+            await self._send()
 
     async def flush(self) -> None:
         """Writes what is still waiting."""
+        await self._send()
         while not self._queue.empty():
-            await self._write(*self._queue.get_nowait())
+            self._take(*self._queue.get_nowait())
+            await self._send()
 
-    async def _write(self, about: ObjectReference, kind: str, reason: str, message: str) -> None:
+    def _take(self, about: ObjectReference, kind: str, reason: str, message: str) -> None:
         if self._floods(about, kind, reason, message):
             series = self._series_of(about, kind, reason, "")
             message = f"(combined from similar events): {message}"
         else:
             series = self._series_of(about, kind, reason, message)
         series.count += 1
-        event = self._event(about, kind, reason, message, series)
+        self._unsent = self._event(about, kind, reason, message, series), series
+
+    async def _send(self) -> None:
+        """Writes the event that was taken. Cancelled in the middle, it is done as well by the next call."""
+        if self._unsent is None:
+            return
         try:
-            if series.written:
-                try:
-                    patch = {"count": event.count, "lastTimestamp": event.lastTimestamp, "message": event.message}
-                    await self._client.patch(EVENTS, event.metadata.key, patch)
-                    return
-                except NotFound:  # events expire after an hour; this one begins again
-                    pass
-            await self._client.create(EVENTS, event)
-            series.written = True
+            await self._write(*self._unsent)
         except KubeError as error:
             self._log.warning("event not written", problem=str(error))
+        self._unsent = None
+
+    async def _write(self, event: Event, series: _Series) -> None:
+        if series.written:
+            try:
+                patch = {"count": event.count, "lastTimestamp": event.lastTimestamp, "message": event.message}
+                await self._client.patch(EVENTS, event.metadata.key, patch)
+                return
+            except NotFound:  # events expire after an hour; this one begins again
+                pass
+        with suppress(AlreadyExists):  # ours alone has this name: it was written when nobody waited for the answer
+            await self._client.create(EVENTS, event)
+        series.written = True
 
     def _floods(self, about: ObjectReference, kind: str, reason: str, message: str) -> bool:
         """Whether the object says too many different things for one reason: they then share one Event."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import aiohttp
+import pytest
 from structlog.testing import capture_logs
 
 from equipment.fault_proxy import FaultProxy, creates, lists, updates, watches, writes
@@ -327,6 +329,27 @@ async def test_events_are_counted_up_and_floods_are_cut(
     combined = max(by_reason["Failed"], key=lambda event: event.count)
     assert (combined.count, combined.message) == (20, "(combined from similar events): attempt 29")
     assert fault_proxy.count(creates("events"), since=mark) == 12
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_an_event_that_is_being_written_when_the_process_stops_is_not_lost(
+    proxied: Client,
+    fault_proxy: FaultProxy,
+    config_map: MakeConfigMap,
+    namespace: str,
+    when: Literal["before", "after"],
+) -> None:
+    about = await proxied.create(CONFIG_MAPS, config_map("subject"))
+    held = fault_proxy.on(creates("events"), times=1).hold(when)
+    recorder = Recorder(proxied, "test-controller", "instance-1")
+    with capture_logs() as logs:
+        async with running(Manager(proxied, recorder=recorder)):
+            recorder.event(CONFIG_MAPS, about, "Pulled", "the last word")
+            await held.arrived()
+    seen = (await proxied.list(Query(EVENTS, namespace))).items
+    held.release()
+    assert [(event.message, event.count) for event in seen] == [("the last word", 1)]
+    assert [line for line in logs if line["event"] == "event not written"] == []
 
 
 async def test_events_that_cannot_be_written_stop_nothing(
