@@ -182,6 +182,9 @@ async def test_logs_are_read_from_the_node(api: Api, namespace: str, running: An
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
     pod = (await api("POST", pods, {"metadata": {"name": "a"}, "spec": spec})).body
     refused = await api("GET", f"{pods}/a/log")
+    assert (refused.code, refused.body["message"]) == (404, 'pods "n" not found')
+    assert (await api("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).code == 201
+    refused = await api("GET", f"{pods}/a/log")
     assert refused.body["message"] == 'container "c" in pod "a" is waiting to start: ContainerCreating'
     folder = running.data / "logs" / pod["metadata"]["uid"]
     folder.mkdir(parents=True)

@@ -11,6 +11,7 @@ from multidict import CIMultiDict
 
 from gpu_runtime.local.apiserver import table
 from gpu_runtime.local.apiserver.documents import check_type, parse, read
+from gpu_runtime.local.apiserver.errors import bad_request
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.negotiation import PARTIAL, TABLE
 from gpu_runtime.local.apiserver.options import WriteOptions, write_options
@@ -56,7 +57,14 @@ class Call:
     def object(self, validation: str) -> Object:
         """The body as an object of the path's kind."""
         document = check_type(self.document(), self.kind.kind, self.kind.api_version, custom=self.kind.custom)
-        return read(self.kind, document, validation, self.warnings, self.body)
+        obj = read(self.kind, document, validation, self.warnings, self.body)
+        found = obj.get("apiVersion", self.kind.api_version)
+        if found != self.kind.api_version:
+            raise bad_request(
+                f"the API version in the data ({found}) does not match "
+                f"the expected API version ({self.kind.api_version})"
+            )
+        return obj
 
     def answer(self, body: bytes, status: int = 200) -> web.Response:
         """One object in the form that the client asked for."""

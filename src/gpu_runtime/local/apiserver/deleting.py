@@ -42,7 +42,7 @@ class Deleter:
         record = self._store.current(kind.resource, key)
         if record is None:
             raise not_found(kind.subject, name)
-        obj = record.object()
+        obj = kind.object(record)
         check_preconditions(kind.subject, obj, options)
         attempt = Attempt(kind, "DELETE", namespace, name, old=obj, dry_run=options.dry_run)
         self._admission.admit(attempt, self._store)

@@ -10,7 +10,7 @@ import msgspec
 
 from gpu_runtime.local.apiserver import protobuf
 from gpu_runtime.local.apiserver.builtin import named_node
-from gpu_runtime.local.apiserver.errors import Subject, bad_request, invalid, unsupported_media_type, wrong
+from gpu_runtime.local.apiserver.errors import bad_request, unsupported_media_type
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.records import Object, decode
 from gpu_runtime.local.apiserver.schema import Reading, WrongType
@@ -106,7 +106,7 @@ def _has_repeated(body: bytes) -> bool:
 
 
 def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> Object:
-    """Refuses a document of another kind or version than the path's."""
+    """Refuses a document of another kind or version than the path's; of a custom kind, one that says none."""
     if document is None and not custom:
         return {}
     if not isinstance(document, dict):
@@ -115,14 +115,8 @@ def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> O
     for name, found in (("kind", found_kind), ("apiVersion", found_version)):
         if found is not None and not isinstance(found, str):
             raise bad_request(f"couldn't get version/kind; json parse error: {name} is not a string")
-    if not found_kind and custom:
-        raise bad_request("Object 'Kind' is missing in the document")
-    if not found_version and custom:
-        raise bad_request("Object 'apiVersion' is missing in the document")
-    if custom and found_kind != kind and found_version == api_version:
-        name = (document.get("metadata") or {}).get("name", "")
-        subject = Subject(api_version.partition("/")[0], "", str(found_kind))
-        raise invalid(subject, name, [wrong("kind", found_kind, f"must be {kind}")])
+    if custom:
+        return _typed(document)
     if found_kind and found_kind != kind:
         raise bad_request(
             f'{found_kind} in version "{found_version or api_version}" cannot be handled as a {kind}: '
@@ -133,6 +127,16 @@ def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> O
             f"the API version in the data ({found_version}) does not match the expected API version ({api_version})"
         )
     return document
+
+
+def _typed(document: Object) -> Object:
+    """A custom object says what it is; whether it is the right thing is judged with all else that it says."""
+    if not document.get("kind"):
+        raise bad_request("Object 'Kind' is missing in the document")
+    version = document.get("apiVersion", "")
+    if version is None or version.count("/") > 1:
+        raise bad_request(f"unexpected GroupVersion string: {version}")
+    return {**document, "apiVersion": version}
 
 
 def read(kind: Kind, document: Object, validation: str, warnings: list[str], body: bytes = b"") -> Object:

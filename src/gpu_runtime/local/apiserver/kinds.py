@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gpu_runtime.local.apiserver.errors import Subject
-from gpu_runtime.local.apiserver.records import Object, Record
+from gpu_runtime.local.apiserver.records import Object, Record, encode
 from gpu_runtime.local.apiserver.schema import Node, Reading
 from gpu_runtime.local.apiserver.strategy import Strategy
 
@@ -20,6 +20,18 @@ class Format(Protocol):
     def read(self, document: Object, reading: Reading) -> Object: ...
 
     def complete(self, obj: Object) -> Object: ...
+
+    def stands(self, version: int) -> bool:
+        """Whether what was stored as that version is shown as it is."""
+        ...
+
+    def view(self, obj: Object) -> Object:
+        """A stored object as it is shown; may change its argument."""
+        ...
+
+    def restored(self, obj: Object) -> Object:
+        """A shown object as `read` gave it."""
+        ...
 
 
 class BuiltinFormat:
@@ -38,6 +50,15 @@ class BuiltinFormat:
     def complete(self, obj: Object) -> Object:
         found: Object = self.node.complete(obj)
         return found
+
+    def stands(self, version: int) -> bool:  # noqa: ARG002
+        return True
+
+    def view(self, obj: Object) -> Object:
+        return obj
+
+    def restored(self, obj: Object) -> Object:
+        return self.read(obj, Reading())
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -97,10 +118,16 @@ class Kind:
 
     def wire(self, record: Record) -> bytes:
         """A stored object as a client reads it."""
-        return self.prefix + record.body[1:]
+        body = record.body if self.format.stands(record.version) else encode(self.object(record))
+        return self.prefix + body[1:]
+
+    def object(self, record: Record) -> Object:
+        """A stored object as this version shows it, without apiVersion and kind; a fresh copy."""
+        found = record.object()
+        return found if self.format.stands(record.version) else self.format.view(found)
 
     def document(self, record: Record) -> Object:
-        return {"apiVersion": self.api_version, "kind": self.kind, **record.object()}
+        return {"apiVersion": self.api_version, "kind": self.kind, **self.object(record)}
 
 
 class Registry:

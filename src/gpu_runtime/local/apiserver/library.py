@@ -10,6 +10,7 @@ from gpu_runtime.local.apiserver.schema import (
     Field,
     Integer,
     IntOrText,
+    KeptSequence,
     Mapping,
     Moment,
     Node,
@@ -57,7 +58,10 @@ class Library:
             for key, one in raw["properties"].items():
                 strategy = one.get("x-kubernetes-patch-strategy", "")
                 merge_key = one.get("x-kubernetes-patch-merge-key", "")
-                struct.fields[key] = Field(self.node(one), facts.get(key, ""), strategy, merge_key)
+                node = self.node(one)
+                if short == "CustomResourceDefinitionStatus" and isinstance(node, Sequence):
+                    node = KeptSequence(node.items)
+                struct.fields[key] = Field(node, facts.get(key, ""), strategy, merge_key)
             struct.seal()
         elif (schema := f"{name.removesuffix(short)}{short.partition('Or')[0]}") != name and schema in self._schemas:
             self._nodes[name] = SchemaOrOther(self.named(schema), short.partition("Or")[2])

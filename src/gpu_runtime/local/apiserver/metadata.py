@@ -21,7 +21,7 @@ FOREGROUND = "foregroundDeletion"
 STANDARD = ("kubernetes", ORPHAN, FOREGROUND)
 _OWNER_FIELDS = ("kind", "name", "uid")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-_SERVER_SET = ("selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "uid")
+_SERVER_SET = ("selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "uid")
 
 
 def begin(obj: Object, now: str, uid: str) -> None:

@@ -68,10 +68,10 @@ def patch_of(call: Call, options: WriteOptions) -> Change:
 
     def change(stored: Object) -> Object:
         document = {"apiVersion": kind.api_version, "kind": kind.kind, **stored}
-        patched = _typed(call, media, apply(media, document, body, kind))
+        patched = typed(call, media, apply(media, document, body, kind), kind.kind, kind.api_version)
         try:
-            check_type(patched, kind.kind, kind.api_version, custom=kind.custom)
-            found = read(kind, patched, options.validation, call.warnings)
+            checked = check_type(patched, kind.kind, kind.api_version, custom=kind.custom)
+            found = read(kind, checked, options.validation, call.warnings)
         except Status as refused:
             raise unreadable(patched, refused) from None
         check_name(found, call.name)
@@ -80,31 +80,18 @@ def patch_of(call: Call, options: WriteOptions) -> Change:
     return change
 
 
-def _typed(call: Call, media: str, patched: Any) -> Any:
+def typed(call: Call, media: str, patched: Any, own_kind: str, own_version: str) -> Any:
     """The patched document; the real server forgives and refuses its kind and version as it does nowhere else."""
-    if not isinstance(patched, dict):
+    if call.kind.custom or not isinstance(patched, dict):
         return patched
     kind, version = patched.get("kind"), patched.get("apiVersion")
-    if not call.kind.custom and media != STRATEGIC:
+    if media != STRATEGIC:
         if version in (None, ""):
             raise bad_request("the name of the object was undeterminable: name must be provided")
         return patched
     if not (isinstance(kind, str) and isinstance(version, str)):
         return patched
-    if call.kind.custom:
-        if not kind or not version or version.count("/") > 1:
-            return patched
-        if not call.target.subresource:
-            _check_names(call, kind, version)
-    return {**patched, "kind": call.kind.kind, "apiVersion": call.kind.api_version}
-
-
-def _check_names(call: Call, kind: str, version: str) -> None:
-    causes = [wrong("kind", kind, f"must be {call.kind.kind}")] if kind != call.kind.kind else []
-    if version != call.kind.api_version:
-        causes.append(wrong("apiVersion", version, f"must be {call.kind.api_version}"))
-    if causes:
-        raise invalid(Subject(version.rpartition("/")[0], "", kind), call.name, causes)
+    return {**patched, "kind": own_kind, "apiVersion": own_version}
 
 
 def unreadable(patched: Any, why: Status) -> Status:

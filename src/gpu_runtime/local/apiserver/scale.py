@@ -11,11 +11,12 @@ from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.documents import check_type, read
 from gpu_runtime.local.apiserver.errors import Status, Subject, bad_request, invalid, not_found, wrong
 from gpu_runtime.local.apiserver.kinds import Kind
-from gpu_runtime.local.apiserver.patching import apply, media_type, parsed, unreadable
+from gpu_runtime.local.apiserver.patching import MERGE, STRATEGIC, apply, media_type, parsed, typed, unreadable
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.selectors import selector_text
 
 _SUBJECT = Subject("autoscaling", "scales", "Scale")
+_TYPE = ("Scale", "autoscaling/v1")
 
 
 def _at(obj: Any, path: str) -> Any:
@@ -59,7 +60,7 @@ async def get(cluster: Cluster, call: Call) -> web.StreamResponse:
     record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
     if record is None:
         raise not_found(call.kind.subject, call.name)
-    obj, path = record.object(), _paths(call.kind)["specReplicasPath"]
+    obj, path = call.kind.object(record), _paths(call.kind)["specReplicasPath"]
     if call.kind.custom and _at(obj, path) is None:
         raise bad_request(
             f'the spec replicas field "{path}" does not exist'
@@ -68,16 +69,19 @@ async def get(cluster: Cluster, call: Call) -> web.StreamResponse:
 
 
 async def replace(cluster: Cluster, call: Call) -> web.StreamResponse:
-    document = check_type(call.document(), "Scale", "autoscaling/v1", custom=False)
+    document = call.document()
     return await _write(cluster, call, "UpdateOptions", lambda _scale: document)
 
 
 async def patch(cluster: Cluster, call: Call) -> web.StreamResponse:
     media = media_type(call)
     body = parsed(call)
-    if media.startswith("application/strategic"):
-        media = "application/merge-patch+json"  # a Scale has no lists
-    return await _write(cluster, call, "PatchOptions", lambda scale: apply(media, scale, body, call.kind))
+    plain = MERGE if media == STRATEGIC else media  # a Scale has no lists
+
+    def wanted(scale: Object) -> Any:
+        return typed(call, media, apply(plain, scale, body, call.kind), *_TYPE)
+
+    return await _write(cluster, call, "PatchOptions", wanted)
 
 
 async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web.StreamResponse:
@@ -88,9 +92,10 @@ async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web
     def change(stored: Object) -> Object:
         scale = wanted(scale_of(kind, stored))
         try:
-            replicas, version = _checked(scale, call)
+            replicas, version = _read(scale)
         except Status as refused:
-            raise unreadable(scale, refused) if patched and refused.code == 400 else refused from None
+            raise unreadable(scale, refused) if patched else refused from None
+        _check(scale, replicas, call)
         _set(stored, _paths(kind)["specReplicasPath"], replicas)
         if version:
             stored["metadata"]["resourceVersion"] = version
@@ -101,10 +106,9 @@ async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web
     return json_response(scale_of(kind, outcome.obj))
 
 
-def _checked(scale: Any, call: Call) -> tuple[int, str]:
+def _read(scale: Any) -> tuple[int, str]:
     """The wanted count and the version that it was read at, from a client's Scale."""
-    if not isinstance(scale, dict):
-        raise bad_request('Scale in version "v1" cannot be handled as a Scale: not an object')
+    scale = check_type(scale, *_TYPE, custom=False)
     spec, meta = scale.get("spec") or {}, scale.get("metadata") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
     version = meta.get("resourceVersion", "") if isinstance(meta, dict) else None
@@ -112,9 +116,13 @@ def _checked(scale: Any, call: Call) -> tuple[int, str]:
         raise bad_request(
             'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal into Go struct field'
         )
-    if meta.get("name", call.name) != call.name:
-        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})")
+    return replicas, version
+
+
+def _check(scale: Object, replicas: int, call: Call) -> None:
+    name = (scale.get("metadata") or {}).get("name", call.name)
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     if replicas < 0 and not call.kind.custom:
         text = "must be greater than or equal to 0"
         raise invalid(_SUBJECT, call.name, [wrong("spec.replicas", replicas, text)])
-    return replicas, version

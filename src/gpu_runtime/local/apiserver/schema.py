@@ -221,6 +221,16 @@ class Sequence(Node):
         return not value
 
 
+class KeptSequence(Sequence):
+    """A list of a kind that is stored as JSON: an empty one is not the same as none."""
+
+    def complete(self, value: Any) -> Any:
+        return value if value == [] else super().complete(value)
+
+    def is_zero(self, value: Any) -> bool:
+        return value is None
+
+
 class Mapping(Node):
     __slots__ = ("values",)
 

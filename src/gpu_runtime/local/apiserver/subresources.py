@@ -70,8 +70,11 @@ async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
         raise not_found(call.kind.subject, call.name)
     pod = record.object()
     wanted = replace(asked, container=_container(pod, asked.container))
-    if not pod["spec"].get("nodeName"):
+    node = pod["spec"].get("nodeName")
+    if not node:
         return web.Response(status=204, content_type="application/octet-stream")
+    if cluster.store.get("nodes", node) is None:
+        raise not_found(call.kind.subject, node)  # in the real server's words, which names the node as a pod
     name = pod["metadata"]["name"]
     pieces = cluster.logs.read(pod, wanted)
     try:

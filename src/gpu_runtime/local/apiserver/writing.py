@@ -8,6 +8,7 @@ from gpu_runtime.local.apiserver import metadata
 from gpu_runtime.local.apiserver.admission import Attempt, Chain
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import (
+    Subject,
     already_exists,
     bad_request,
     conflict,
@@ -20,7 +21,6 @@ from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.names import path_segment
 from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.records import Object, encode, same
-from gpu_runtime.local.apiserver.schema import Reading
 from gpu_runtime.local.apiserver.store import Store, Write
 
 Change = Callable[[Object], Object]
@@ -36,7 +36,8 @@ class Outcome:
         self.obj = obj
         self.write = write
         self.created = created
-        self.body = kind.prefix + (write.event.record.body if write is not None else encode(obj))[1:]
+        shown = kind.wire(write.event.record) if write is not None else kind.prefix + encode(kind.format.view(obj))[1:]
+        self.body = shown
 
     async def committed(self) -> None:
         if self.write is not None:
@@ -53,8 +54,6 @@ class Writer:
 
     def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions, warnings: list[str]) -> Outcome:
         """A new object under its name or a generated one."""
-        if obj["metadata"].get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
         self._begin(kind, namespace, obj, warnings)
         attempt = Attempt(
             kind,
@@ -89,12 +88,15 @@ class Writer:
             raise invalid(kind.subject, obj["metadata"].get("name", ""), taken)
         strategy.prepare_create(obj, self._environment.timestamp())
         name = obj["metadata"].get("name", "")
-        causes = metadata.causes(obj["metadata"], kind, strategy.name_rule) + strategy.validate(obj)
+        causes = [] if "kind" in obj else metadata.causes(obj["metadata"], kind, strategy.name_rule)
+        causes += strategy.validate(obj)
         if causes:
-            raise invalid(kind.subject, name, causes)
+            raise invalid(_subject(kind, obj), name, causes)
         attempt.name = name
         attempt.warnings += strategy.warnings(obj)
         self._admission.check(attempt, self.store)
+        if _number(obj["metadata"].get("resourceVersion", "")) and not attempt.dry_run:
+            raise bad_request("resourceVersion should not be set on objects to be created")
         existing = self.store.current(kind.resource, kind.key(namespace, name))
         if existing is not None:
             refused = already_exists(kind.subject, name)
@@ -124,13 +126,13 @@ class Writer:
                 return self._create_on_update(kind, namespace, name, change({}), options, warnings)
             raise not_found(kind.subject, name)
         stored = record.object()
-        old = kind.format.read(record.object(), Reading())
+        old = kind.format.restored(kind.object(record))
         kind.strategy.default(old)
         uid = old["metadata"]["uid"]
         if precondition and precondition != uid:
             why = f"Precondition failed: UID in precondition: {precondition}, UID in object meta: {uid}"
             raise conflict(kind.subject, name, why)
-        new = change(record.object())
+        new = change(kind.object(record))
         metadata.place(new, namespace if kind.namespaced else "")
         metadata.without_repeated_owners(new["metadata"], warnings)
         self._check_version(kind, name, new, old)
@@ -161,13 +163,14 @@ class Writer:
                 raise invalid(subject, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
             return
-        if not (asked.isascii() and asked.isdecimal()):
+        if _number(asked) is None:
             raise bad_request(f'strconv.ParseUint: parsing "{asked}": invalid syntax')
         if int(asked) != int(old["metadata"]["resourceVersion"]):
             raise stale(kind.subject, name)
 
     def _validate_update(self, kind: Kind, name: str, new: Object, old: Object, subresource: str) -> None:
         strategy = kind.strategy
+        subject = _subject(kind, new)
         metadata.keep_on_update(new["metadata"], old["metadata"])
         match subresource:
             case "status":
@@ -188,7 +191,7 @@ class Writer:
         else:
             causes += strategy.validate_update(new, old)
         if causes:
-            raise invalid(kind.subject, name, causes)
+            raise invalid(subject, name, causes)
 
     def _finish_update(
         self, kind: Kind, namespace: str, name: str, new: Object, stored: Object, dry_run: bool
@@ -216,11 +219,22 @@ class Writer:
         self, kind: Kind, namespace: str, name: str, obj: Object, dry_run: bool, *, created: bool = False
     ) -> Outcome:
         if dry_run:
-            if created:
-                obj["metadata"].pop("resourceVersion", None)
             return Outcome(kind, obj, None, created=created)
         write = self.store.write(kind.resource, kind.key(namespace, name), obj)
         return Outcome(kind, obj, write, created=created)
+
+
+def _number(version: str) -> int | None:
+    return int(version) if version.isascii() and version.isdecimal() else None
+
+
+def _subject(kind: Kind, obj: Object) -> Subject:
+    """What an object says that it is: of a custom kind it may be something else than it should."""
+    if "kind" not in obj:
+        return kind.subject
+    if not obj["apiVersion"]:
+        raise bad_request("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+    return Subject(obj["apiVersion"].rpartition("/")[0], kind.plural, obj["kind"])
 
 
 def _stored(kind: Kind, obj: Object) -> Object:

@@ -21,7 +21,9 @@ from kube.differential.cases import (
     schemas,
     storage,
     subresources,
+    types,
     update,
+    versions,
     watches,
     workloads,
 )
@@ -43,8 +45,10 @@ SUBJECTS: dict[str, list[Case]] = {
     "storage": storage.CASES,
     "judging": judging.CASES,
     "custom": custom.CASES,
+    "types": types.CASES,
     "definitions": definitions.CASES,
     "schemas": schemas.CASES,
+    "versions": versions.CASES,
     "requests": requests.CASES,
     "ours": ours.CASES,
 }

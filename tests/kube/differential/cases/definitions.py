@@ -122,6 +122,16 @@ CASES = [
     ),
     case("the status of a definition is read", MADE, READY, get(f"{NAME}/status")),
     case(
+        "an empty list in the status of a definition stays one",
+        MADE,
+        READY,
+        merge(f"{NAME}/status", {"status": {"conditions": []}}),
+        post(CRDS, crd(changes={"metadata": {"name": "other"}, "status": {"conditions": []}}), dryRun="All"),
+    ),
+    case(
+        "no list in the status of a definition", MADE, READY, merge(f"{NAME}/status", {"status": {"conditions": None}})
+    ),
+    case(
         "a deleted definition takes its resources along",
         MADE,
         READY,

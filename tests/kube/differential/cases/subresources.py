@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube.differential.call import case, delete, edit, get, json_patch, merge, post, put, quietly, strategic
+from kube.differential.call import case, delete, edit, get, json_patch, merge, post, put, quietly, strategic, worded
 from kube.differential.objects import (
     CLAIMS,
     CONFIGMAPS,
@@ -233,6 +233,18 @@ CASES = [
     ),
     case("logs of a pod that is not there are refused", get(f"{PODS}/absent/log")),
     case("logs of a pod that has no node are empty or refused", MADE_POD, get(f"{P}/log")),
+    case(
+        "logs of a pod whose node is not there are refused",
+        quietly(post(PODS, pod(nodeName="${ns}-node"))),
+        worded(get(f"{P}/log")),
+        worded(get(f"{P}/log", previous="true")),
+        get(f"{P}/log", container="nonsense"),
+        get(f"{P}/log", tailLines="-1"),
+        quietly(post(NODES, node())),
+        get(f"{P}/log"),
+        quietly(delete(f"{NODES}/${{ns}}-node")),
+        worded(get(f"{P}/log", follow="true")),
+    ),
     case("logs of a container that is not there are refused", MADE_POD, get(f"{P}/log", container="nonsense")),
     case(
         "what is asked of logs is judged before the pod is looked for",

@@ -27,22 +27,47 @@ _NOT_CHECKED = (
 class CustomFormat:
     """Documents of a custom kind: metadata has Go's types, the rest follows the structural schema."""
 
-    def __init__(self, schema: Schema, *, keeps_unknown: bool) -> None:
-        self._schema = schema
-        self._keeps_unknown = keeps_unknown
+    def __init__(self, kind: str, api_version: str, schemas: dict[str, Schema], stored: Schema, since: int) -> None:
+        self._own = {"kind": kind, "apiVersion": api_version}
+        self._schemas = schemas
+        self._schema = schemas[api_version.rpartition("/")[2]]
+        self._stored = stored
+        self._one_schema = all(schema == stored for schema in schemas.values())
+        self._since = since
+        """The version of the definition: what is older may have been stored under another schema."""
 
     def read(self, document: Object, reading: Reading) -> Object:
-        found = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
+        """Without kind and version, unless they are other ones: then the strategy will refuse them."""
+        said = {key: document.get(key, own) for key, own in self._own.items()}
+        found = {key: value for key, value in document.items() if key not in said or said != self._own}
         metadata = {} if document.get("metadata") is None else document["metadata"]
         found["metadata"] = library().named(_META).read(metadata, "metadata", reading)
-        if not self._keeps_unknown:
-            prune(found, self._schema, "", reading.unknown, top=True)
-        remove_nulls(found, self._schema)
-        fill_defaults(found, self._schema)
-        return found
+        group, _, version = said["apiVersion"].rpartition("/")
+        if said["kind"] != self._own["kind"] or group != self._own["apiVersion"].rpartition("/")[0]:
+            return found
+        return _shaped(found, self._schemas.get(version, {}), reading.unknown)
 
     def complete(self, obj: Object) -> Object:
         return {**obj, "metadata": library().named(_META).complete(obj["metadata"])}
+
+    def stands(self, version: int) -> bool:
+        return self._one_schema and version > self._since
+
+    def view(self, obj: Object) -> Object:
+        """As the schema of storage has it, less what this version does not know."""
+        _shaped(obj, self._stored, [])
+        prune(obj, self._schema, "", [], top=True)
+        return obj
+
+    def restored(self, obj: Object) -> Object:
+        return obj
+
+
+def _shaped(obj: Object, schema: Schema, unknown: list[str]) -> Object:
+    prune(obj, schema, "", unknown, top=True)
+    remove_nulls(obj, schema)
+    fill_defaults(obj, schema)
+    return obj
 
 
 class CustomStrategy(Strategy):
@@ -54,8 +79,16 @@ class CustomStrategy(Strategy):
     rechecks_metadata = False
 
     def __init__(
-        self, schema: Schema, *, status: bool, fields: tuple[str, ...], scale: dict[str, str] | None = None
+        self,
+        kind: str,
+        api_version: str,
+        schema: Schema,
+        *,
+        status: bool,
+        fields: tuple[str, ...],
+        scale: dict[str, str] | None = None,
     ) -> None:
+        self._own = {"kind": kind, "apiVersion": api_version}
         self._schema = schema
         self._scale = scale or {}
         self._rules = Rules(schema)
@@ -63,9 +96,11 @@ class CustomStrategy(Strategy):
         self.fields = fields
 
     def changed(self, new: Object, old: Object) -> bool:
-        return not same(_desired(new), _desired(old))
+        return not same(_values(new), _values(old))
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
+        if "kind" in new:  # it was read as what it said that it is
+            prune(new, self._schema, "", [], top=True)
         status = new.get("status")
         version = new["metadata"].get("resourceVersion")
         new.clear()
@@ -75,23 +110,31 @@ class CustomStrategy(Strategy):
             new["status"] = status
 
     def validate(self, obj: Object) -> list[Cause]:
-        values = {key: value for key, value in obj.items() if key != "metadata"}
-        causes = check(values, _without_metadata(self._schema)) + scale_causes(values, self._scale)
+        values = _values(obj)
+        causes = self._type_causes(obj)
+        unnamed = [required("metadata.name")] if not causes and not obj["metadata"].get("name") else []
+        if not causes:
+            causes = check(values, _without_metadata(self._schema)) + scale_causes(values, self._scale)
+            causes += _name_causes(obj["metadata"], self._schema)
         causes += check_lists(values, self._schema)
-        causes += _name_causes(obj["metadata"], self._schema)
-        unnamed = [required("metadata.name")] if not obj["metadata"].get("name") else []
         return causes + self._judged(values, None, causes + unnamed)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        now = {key: value for key, value in new.items() if key != "metadata"}
-        before = {key: value for key, value in old.items() if key != "metadata"}
-        causes = check(now, _without_metadata(self._schema), old=before) + scale_causes(now, self._scale)
+        now, before = _values(new), _values(old)
+        causes = self._type_causes(new)
+        if not causes:
+            causes = check(now, _without_metadata(self._schema), old=before) + scale_causes(now, self._scale)
         if not check_lists(before, self._schema):
             causes += check_lists(now, self._schema)
         return causes + self._judged(now, before, causes)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_update(new, old)
+
+    def _type_causes(self, obj: Object) -> list[Cause]:
+        return [
+            wrong(key, obj[key], f"must be {own}") for key, own in self._own.items() if key in obj and obj[key] != own
+        ]
 
     def _judged(self, new: Any, old: Any, causes: list[Cause]) -> list[Cause]:
         if not self._rules:
@@ -138,8 +181,8 @@ def _go_type(value: Any) -> str:
     return names.get(type(value), "map[string]interface {}")
 
 
-def _desired(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key != "metadata"}
+def _values(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in _TOP}
 
 
 def _without_metadata(schema: Schema) -> Schema:
@@ -152,14 +195,19 @@ def kinds_of(definition: Object) -> list[Kind]:
     """The served versions of a definition, as kinds; the storage version first among equals."""
     spec = definition["spec"]
     names = spec["names"]
+    schemas: dict[str, Schema] = {
+        one["name"]: (one.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"} for one in spec["versions"]
+    }
+    stored = next(one["name"] for one in spec["versions"] if one.get("storage"))
+    since = int(definition["metadata"].get("resourceVersion", 0))
     found = []
     for version in sorted(spec["versions"], key=lambda one: _priority(one["name"])):
         if not version.get("served"):
             continue
-        schema: Schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+        schema = schemas[version["name"]]
+        own = (names["kind"], f"{spec['group']}/{version['name']}")
         parts = version.get("subresources") or {}
         scale = parts.get("scale")
-        keeps = bool(spec.get("preserveUnknownFields")) or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
         found.append(
             Kind(
                 group=spec["group"],
@@ -168,8 +216,9 @@ def kinds_of(definition: Object) -> list[Kind]:
                 plural=names["plural"],
                 singular=names.get("singular") or names["kind"].lower(),
                 namespaced=spec["scope"] == "Namespaced",
-                format=CustomFormat(schema, keeps_unknown=keeps),
+                format=CustomFormat(*own, schemas, schemas[stored], since),
                 strategy=CustomStrategy(
+                    *own,
                     schema,
                     status="status" in parts,
                     scale=scale,
