@@ -90,6 +90,8 @@ def test_a_list_with_keys_has_each_once() -> None:
 
 def test_versions_are_served_in_the_order_that_clients_prefer() -> None:
     names = {"kind": "Widget", "plural": "widgets"}
-    versions = [{"name": name, "served": True, "storage": name == "v1"} for name in ("v1alpha1", "v1", "v2beta1", "v10")]
+    versions = [
+        {"name": name, "served": True, "storage": name == "v1"} for name in ("v1alpha1", "v1", "v2beta1", "v10")
+    ]
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
     assert [kind.version for kind in kinds_of({"metadata": {}, "spec": spec})] == ["v10", "v1", "v2beta1", "v1alpha1"]
