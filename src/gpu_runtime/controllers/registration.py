@@ -92,7 +92,7 @@ def _gpu_units(
         settings=settings,
     )
     sources: list[Source[Any]] = [
-        primary(caches.units.store),
+        primary(caches.units.store, urgent=lambda unit: not is_stock(unit, settings)),
         owned(caches.deployments.store, GPU_UNITS),
         owned(caches.services.store, GPU_UNITS),
         owned(caches.policies.store, GPU_UNITS),

@@ -38,24 +38,30 @@ class Source(Generic[T]):
 
     store: Store[T]
     keys: Callable[[T], Iterable[Key]]
+    urgent: Callable[[T], bool] = lambda _: False
     is_primary: bool = False
 
-    def feed(self, add: Callable[[Key], None]) -> None:
-        """Calls `add` for every key that a change concerns, from now on."""
+    def feed(self, add: Callable[[Key, bool], None]) -> None:
+        """Calls `add` for every key that a change concerns, and with whether that is urgent, from now on."""
 
         def on_change(delta: Delta[T]) -> None:
             # Asked of both: a child that lost its label or owner concerns the one it had.
             for obj in (delta.old, delta.new):
                 if obj is not None:
                     for key in self.keys(obj):
-                        add(key)
+                        add(key, self.urgent(obj))
 
         self.store.subscribe(on_change)
 
 
-def primary(store: Store[T]) -> Source[T]:
-    """The kind that the controller is about: each object is its own key."""
-    return Source(store, lambda obj: (obj.metadata.key,), is_primary=True)
+def primary(store: Store[T], *, urgent: Callable[[T], bool] = lambda _: False) -> Source[T]:
+    """The kind that the controller is about: each object is its own key. `urgent` names those that somebody awaits."""
+    return Source(store, lambda obj: (obj.metadata.key,), urgent=urgent, is_primary=True)
+
+
+def _always(_: Any) -> bool:
+    """Changes around an object are urgent: work on it has begun, and is ended before more is begun."""
+    return True
 
 
 def owned(store: Store[T], owner: Resource[Any]) -> Source[T]:
@@ -68,12 +74,12 @@ def owned(store: Store[T], owner: Resource[Any]) -> Source[T]:
             return ()
         return (Key(child.metadata.namespace if owner.namespaced else "", reference.name),)
 
-    return Source(store, owners)
+    return Source(store, owners, urgent=_always)
 
 
 def mapped(store: Store[T], keys: Callable[[T], Iterable[Key]]) -> Source[T]:
     """Any other relation: `keys` names what a change of the object concerns."""
-    return Source(store, keys)
+    return Source(store, keys, urgent=_always)
 
 
 class Controller:
@@ -129,10 +135,10 @@ class Controller:
         """No new reconcile begins; `run` returns when those that run have ended."""
         self.queue.close()
 
-    def _changed(self, key: Key) -> None:
+    def _changed(self, key: Key, urgent: bool) -> None:
         # A standby keeps its caches warm and its queue empty: `run` begins with everything anyway.
         if self._running:
-            self.queue.add(key)
+            self.queue.add(key, urgent=urgent)
 
     async def _work(self, permitted: Callable[[], bool]) -> None:
         while (key := await self.queue.get()) is not None and permitted():

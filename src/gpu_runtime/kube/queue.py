@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube.backoff import Exponential
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 
 RETRIES = Exponential(first=0.005, most=300.0)
+PATIENCE = 4
 
 
 class Queue:
-    """A set of keys that is worked off in order of arrival.
+    """A set of keys that is worked off in order of arrival, those that are urgent before the others.
 
     A key added while it waits is not added again; one added while it is being worked on waits for `done` and is then
-    worked on once more.
+    worked on once more. However many are urgent, every fourth key is one of the others: nothing waits for ever.
     """
 
     def __init__(self, *, retries: Exponential = RETRIES, clock: Clock = SYSTEM_CLOCK) -> None:
         self._retries = retries
         self._clock = clock
-        self._ready: deque[Key] = deque()
-        self._dirty: set[Key] = set()  # waiting, or to be worked on once more
+        self._urgent: OrderedDict[Key, None] = OrderedDict()
+        self._others: OrderedDict[Key, None] = OrderedDict()
         self._busy: set[Key] = set()
+        self._again: dict[Key, bool] = {}  # busy and to be worked on once more: whether that is urgent
+        self._taken = 0
         self._due: dict[Key, float] = {}  # the earliest time of each delayed key
         self._heap: list[tuple[float, Key]] = []
         self._failures: dict[Key, int] = {}
@@ -34,16 +37,21 @@ class Queue:
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return len(self._urgent) + len(self._others)
 
-    def add(self, key: Key) -> None:
-        """`key` needs work now."""
-        if key in self._dirty or self._closed:
+    def add(self, key: Key, *, urgent: bool = False) -> None:
+        """`key` needs work now; what became urgent stays so until it is worked on."""
+        if self._closed:
             return
-        self._dirty.add(key)
-        if key not in self._busy:
-            self._ready.append(key)
-            self._wake()
+        if key in self._busy:
+            self._again[key] = urgent or self._again.get(key, False)
+            return
+        if urgent:
+            self._others.pop(key, None)
+            self._urgent[key] = None
+        elif key not in self._urgent:
+            self._others[key] = None
+        self._wake()
 
     def add_after(self, key: Key, delay: float) -> None:
         """`key` needs work in `delay` seconds; of several such times the earliest counts."""
@@ -71,10 +79,11 @@ class Queue:
     def try_get(self) -> Key | None:
         """The next key, now busy; None when there is none at the moment."""
         self._promote()
-        if not self._ready:
+        if not len(self):
             return None
-        key = self._ready.popleft()
-        self._dirty.discard(key)
+        self._taken += 1
+        others_turn = not self._urgent or (self._others and self._taken % PATIENCE == 0)
+        key, _ = (self._others if others_turn else self._urgent).popitem(last=False)
         self._busy.add(key)
         return key
 
@@ -91,7 +100,7 @@ class Queue:
             except asyncio.CancelledError:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
-                elif self._ready:
+                elif len(self):
                     self._wake()  # this wake-up was for a key that nobody has taken: pass it on
                 raise
         return None
@@ -99,13 +108,12 @@ class Queue:
     def done(self, key: Key) -> None:
         """The work on `key` has ended, well or not."""
         self._busy.discard(key)
-        if key in self._dirty and not self._closed:
-            self._ready.append(key)
-            self._wake()
+        if key in self._again:
+            self.add(key, urgent=self._again.pop(key))
 
     def pending(self) -> set[Key]:
         """Every key that is waiting, delayed or to be worked on once more."""
-        return self._dirty | self._due.keys()
+        return {*self._urgent, *self._others, *self._again, *self._due}
 
     def close(self) -> None:
         """No more work is handed out; what waits for some is told so."""

@@ -26,9 +26,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.owed: set[Key] = set()
         self.busy: list[Key] = []
 
-    @rule(key=KEYS)
-    def add(self, key: Key) -> None:
-        self.queue.add(key)
+    @rule(key=KEYS, urgent=st.booleans())
+    def add(self, key: Key, urgent: bool) -> None:
+        self.queue.add(key, urgent=urgent)
         self.owed.add(key)
 
     @rule(key=KEYS, delay=st.floats(0.0, 10.0))
@@ -69,8 +69,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_twice(self) -> None:
-        waiting = list(self.queue._ready)
-        assert len(waiting) == len(set(waiting))
+        assert not self.queue._urgent.keys() & self.queue._others.keys()
 
     def teardown(self) -> None:
         """Whatever happened, everything owed can be worked off in the end."""
@@ -88,8 +87,8 @@ TestQueueMachine.settings = settings(max_examples=300, stateful_step_count=40, d
 
 @mutant(
     "kube/queue.py",
-    "if key not in self._busy:\n            self._ready.append",
-    "if True:\n            self._ready.append",
+    "if key in self._busy:",
+    "if False:",
 )
 def test_a_key_is_never_given_to_two_workers_at_once() -> None:
     queue = Queue()
@@ -99,7 +98,7 @@ def test_a_key_is_never_given_to_two_workers_at_once() -> None:
     assert queue.try_get() is None
 
 
-@mutant("kube/queue.py", "if key in self._dirty and not self._closed:", "if False:")
+@mutant("kube/queue.py", "if key in self._again:", "if False:")
 def test_an_add_during_processing_runs_once_more() -> None:
     queue = Queue()
     queue.add(A)
@@ -118,6 +117,40 @@ def test_a_key_that_waits_is_not_added_twice() -> None:
     queue.add(B)
     queue.add(A)
     assert [queue.try_get(), queue.try_get(), queue.try_get()] == [A, B, None]
+
+
+@mutant("kube/queue.py", "self._others.pop(key, None)", "return")
+def test_what_is_urgent_comes_first_also_when_it_becomes_so_while_it_waits() -> None:
+    queue = Queue()
+    queue.add(A)
+    queue.add(B)
+    queue.add(B, urgent=True)
+    assert [queue.try_get(), queue.try_get(), queue.try_get()] == [B, A, None]
+
+
+@mutant("kube/queue.py", "urgent=self._again.pop(key)", "urgent=bool(self._again.pop(key) and False)")
+def test_what_becomes_urgent_while_it_is_worked_on_comes_first_afterwards() -> None:
+    queue = Queue()
+    queue.add(A)
+    assert queue.try_get() == A
+    queue.add(B)
+    queue.add(A, urgent=True)
+    queue.add(A)
+    queue.done(A)
+    assert [queue.try_get(), queue.try_get()] == [A, B]
+
+
+@mutant("kube/queue.py", "self._taken % PATIENCE == 0", "False")
+def test_what_is_not_urgent_does_not_wait_for_ever() -> None:
+    queue = Queue()
+    queue.add(B)
+    taken: list[Key | None] = []
+    while B not in taken:
+        queue.add(A, urgent=True)
+        taken.append(queue.try_get())
+        queue.done(A)
+        assert len(taken) < 10
+    assert taken.count(A) == 3
 
 
 @mutant(
