@@ -118,26 +118,21 @@ class World:
 
     async def condition(self, kind: str, name: str, namespace: str | None = None) -> Document:
         """The Ready condition, once there is one for the current generation."""
-        found = await self.read(kind, name, namespace)
-        ready = [each for each in found.get("status", {}).get("conditions", []) if each["type"] == "Ready"]
-        assert ready, f"{kind} {name} has no Ready condition: {found.get('status')}"
-        assert ready[0]["observedGeneration"] == found["metadata"]["generation"]
-        condition: Document = ready[0]
-        return condition
+        return ready_condition(await self.read(kind, name, namespace))
 
     async def becomes(
         self, kind: str, name: str, reason: str, says: str = "", namespace: str | None = None
     ) -> Document:
-        """Waits until the Ready condition has this reason and these words; gives the whole object."""
+        """Waits until the Ready condition has this reason and these words; gives the object that it was found on."""
 
-        async def probe() -> bool:
-            condition = await self.condition(kind, name, namespace)
+        async def probe() -> Document:
+            found = await self.read(kind, name, namespace)
+            condition = ready_condition(found)
             assert condition["reason"] == reason, condition
             assert says in condition["message"], condition
-            return True
+            return found
 
-        await eventually(probe, what=f"{kind} {name} is {reason} {says!r}")
-        return await self.read(kind, name, namespace)
+        return await eventually(probe, what=f"{kind} {name} is {reason} {says!r}")
 
     async def until(self, probe: Callable[[], Any], what: str) -> Any:
         return await eventually(probe, what=what)
@@ -202,3 +197,12 @@ class World:
         answer = await self.client.request(method, path, body=body, subject=f"{method} {path}")
         document: Document = json.loads(answer)
         return document
+
+
+def ready_condition(found: Document) -> Document:
+    """Of an object whose current generation has one."""
+    conditions = found.get("status", {}).get("conditions", [])
+    ready: list[Document] = [each for each in conditions if each["type"] == "Ready"]
+    assert ready, f"{found['metadata']['name']} has no Ready condition: {found.get('status')}"
+    assert ready[0]["observedGeneration"] == found["metadata"]["generation"]
+    return ready[0]

@@ -24,7 +24,8 @@ from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 
 
 def build(client: Client, namespace: str, identity: str) -> Manager:
-    terms = Terms(duration=2.0, give_up=1.5, retry=0.2)
+    # Short enough to be waited for, long enough that a busy machine does not take the lease from a live leader.
+    terms = Terms(duration=8.0, give_up=6.0, retry=0.5)
     manager = Manager(client, election=Election(client, Key(namespace, "leader"), identity, terms=terms))
     parents = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=parent"))
     copies = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=child"))

@@ -35,7 +35,8 @@ from gpu_runtime.kube.builtin import CONFIG_MAPS, NAMESPACES, ConfigMap
 from gpu_runtime.kube.events import EVENTS
 from gpu_runtime.kube.lease import LEASES
 
-QUICK = Terms(duration=2.0, give_up=1.5, retry=0.1)
+# Renewed often, yet a busy machine does not take the lease from a live leader.
+QUICK = Terms(duration=8.0, give_up=6.0, retry=0.1)
 
 
 @asynccontextmanager
