@@ -8,6 +8,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,9 +49,12 @@ class Journal:
     """Appends are answered only once they are on disk; several waiting ones share one fsync."""
 
     def __init__(self, folder: Path) -> None:
-        self._lock = _take_lock(folder)
         self._path = folder / "cluster.db"
-        self._database = _open(self._path)
+        with ExitStack() as on_failure:
+            self._lock = _take_lock(folder)
+            on_failure.callback(os.close, self._lock)
+            self._database = _open(self._path)
+            on_failure.pop_all()
         self._work: queue.SimpleQueue[Append | Drop | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._refused_epoch = -1
@@ -139,26 +143,33 @@ def _take_lock(folder: Path) -> int:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    try:
-        old_mask = os.umask(0o077)
+    with ExitStack() as on_failure:
         try:
-            database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-            database.execute("PRAGMA journal_mode = WAL")
-        finally:
-            os.umask(old_mask)
-        database.execute("PRAGMA synchronous = FULL")
-        found = database.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute(
-                "CREATE TABLE log (version INTEGER PRIMARY KEY, resource TEXT, key TEXT, deleted INTEGER, body BLOB)"
-            )
-            database.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER)")
-            database.execute("INSERT INTO facts VALUES ('oldest', 0)")
-            database.execute(f"PRAGMA user_version = {SCHEMA}")
-            database.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise StartError(f"cannot open {path}: {error}") from error
+            old_mask = os.umask(0o077)
+            try:
+                database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+                on_failure.callback(database.close)
+                database.execute("PRAGMA journal_mode = WAL")
+            finally:
+                os.umask(old_mask)
+            _make_tables(database, path)
+        except sqlite3.Error as error:
+            raise StartError(f"cannot open {path}: {error}") from error
+        on_failure.pop_all()
+    return database
+
+
+def _make_tables(database: sqlite3.Connection, path: Path) -> None:
+    database.execute("PRAGMA synchronous = FULL")
+    found = database.execute("PRAGMA user_version").fetchone()[0]
     if found > SCHEMA:
         raise StartError(f"{path} was written by a newer version (format {found}, this one knows {SCHEMA})")
-    return database
+    if found == 0:
+        database.execute("BEGIN IMMEDIATE")
+        database.execute(
+            "CREATE TABLE log (version INTEGER PRIMARY KEY, resource TEXT, key TEXT, deleted INTEGER, body BLOB)"
+        )
+        database.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER)")
+        database.execute("INSERT INTO facts VALUES ('oldest', 0)")
+        database.execute(f"PRAGMA user_version = {SCHEMA}")
+        database.execute("COMMIT")
