@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,12 @@ SERVE = "mkdir -p $DIR && cd $DIR && echo $HOSTNAME > name && exec python3 -m ht
 
 
 def free_port() -> int:
-    """One that nobody on this machine has: plain pods share its network."""
-    with socket.socket() as probe_:
-        probe_.bind(("0.0.0.0", 0))
-        port: int = probe_.getsockname()[1]
-        return port
+    """One that nobody on this machine has, nor is given for an outgoing connection: plain pods share its network."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with socket.socket() as probe_, suppress(OSError):
+            probe_.bind(("0.0.0.0", port))
+            return port
 
 
 PORT = free_port()

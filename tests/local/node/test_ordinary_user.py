@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 import gpu_runtime
-from local.node import ordinary_agent
+from local.node import as_ordinary_user, ordinary_agent
+from local.node.as_ordinary_user import Order
 from local.node.machine import processes
 
 USER = 29_461
@@ -31,31 +32,28 @@ def home() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def interpreter() -> str:
-    """One that the user may execute: root's own often lies in root's home."""
-    for path in (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin")):
-        tried = ["sh", "-c", f'exec "{path}" -c "import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"']
-        if path and subprocess.run(tried, user=USER, group=USER, extra_groups=[], check=False).returncode == 0:
-            return path
-    raise AssertionError("no interpreter on this machine that an ordinary user may execute")
-
-
 def run_as_user(home: Path, *options: str) -> Any:
-    sources = [Path(str(module.__file__)).parent.parent for module in (gpu_runtime, msgspec)]
-    environment = {
-        "PATH": os.defpath, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, sources)), "DATA_DIR": str(home),
-    }  # fmt: skip
+    agent = Path(ordinary_agent.__file__).resolve()
+    sources = [Path(str(module.__file__)).resolve().parent.parent for module in (gpu_runtime, msgspec)]
     data = home / "data"
     data.mkdir()
     shutil.chown(data, USER, USER)
-    agent = subprocess.run(
-        [interpreter(), ordinary_agent.__file__, *options, str(data)],
-        user=USER, group=USER, extra_groups=[], env=environment,
+    order = Order(
+        user=USER,
+        # Root's own interpreter and checkout often lie in root's home.
+        shown=[str(each) for each in (Path(sys.base_prefix).resolve(), *sources, agent.parent)],
+        command=[str(Path(sys._base_executable).resolve()), str(agent), *options, str(data)],
+        environment={
+            "PATH": os.defpath, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(map(str, sources)), "DATA_DIR": str(home),
+        },
+    )  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, as_ordinary_user.__file__, msgspec.json.encode(order).decode()],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    assert agent.returncode == 0, agent.stderr
-    return json.loads(agent.stdout)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
 
 
 def test_with_user_namespaces_pods_are_isolated_and_reached_by_their_declared_ports(home: Path) -> None:
