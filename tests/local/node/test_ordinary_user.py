@@ -33,7 +33,7 @@ def home() -> Iterator[Path]:
 
 
 def run_as_user(home: Path, *options: str) -> Any:
-    agent = Path(ordinary_agent.__file__).resolve()
+    agent, prefix = Path(ordinary_agent.__file__).resolve(), Path(sys.base_prefix).resolve()
     sources = [Path(str(module.__file__)).resolve().parent.parent for module in (gpu_runtime, msgspec)]
     data = home / "data"
     data.mkdir()
@@ -41,8 +41,8 @@ def run_as_user(home: Path, *options: str) -> Any:
     order = Order(
         user=USER,
         # Root's own interpreter and checkout often lie in root's home.
-        shown=[str(each) for each in (Path(sys.base_prefix).resolve(), *sources, agent.parent)],
-        command=[str(Path(sys._base_executable).resolve()), str(agent), *options, str(data)],
+        shown=[str(each) for each in (prefix, *sources, agent.parent)],
+        command=[f"{prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]}", str(agent), *options, str(data)],
         environment={
             "PATH": os.defpath, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": os.pathsep.join(map(str, sources)), "DATA_DIR": str(home),
