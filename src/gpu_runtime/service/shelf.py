@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from heapq import nsmallest
+from itertools import islice
 from random import Random
 
-from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import StockChoice
-from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.kube.client import Query
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.store import Store
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.errors import InsufficientCapacity
+from gpu_runtime.service.ready_stock import ReadyStock, age, state
 
 # Picking always the oldest makes all clients fight for one unit; picking among these costs 1.6 writes a claim.
 OLDEST = 40
+# So long a unit that was chosen here is left to whoever chose it, if there are others: it is about to be claimed.
+PROMISED_SECONDS = 2.0
 BY_SPEC = "namespace and spec"
 
 
@@ -39,22 +40,29 @@ class Shelf:
         namespace: str,
         usable: Callable[[str], bool],
         rng: Random | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._cluster = cluster
         self._units = units
         self._namespace = namespace
         self._usable = usable
+        self._clock = clock
+        self._ready = ReadyStock(units, namespace)
+        self._promised: dict[str, float] = {}  # UID and since when, the oldest first
         self._rng = rng or Random()  # noqa: S311  spreads clients over the shelf, guards nothing
 
     async def choose(self, spec: str, tried: Collection[str] = ()) -> StockChoice:
         """A unit that is not among those tried; InsufficientCapacity says what there is."""
-        found = self._ready(self.cached(spec), tried)
+        found = self._some(self._ready.oldest_first(spec), {*tried, *self._promises()})
+        if not found:
+            found = self._some(self._ready.oldest_first(spec), tried)
         if not found:
             live = await self.live(spec)
-            found = self._ready(live, tried)
+            found = self._some(sorted(live, key=age), tried)
             if not found:
                 raise InsufficientCapacity(self._shortage(spec, live))
-        unit = self._rng.choice(nsmallest(OLDEST, found, key=_age))
+        unit = self._rng.choice(found)
+        self._promised[unit.metadata.uid] = self._clock.monotonic()
         return StockChoice(
             namespace=unit.metadata.namespace,
             name=unit.metadata.name,
@@ -83,24 +91,24 @@ class Shelf:
                 break
         return [*seen, *(unit for unit in self.cached(spec) if labels.SPEC_NAME not in unit.metadata.labels)]
 
-    def _ready(self, units: Iterable[GPUUnit], tried: Collection[str]) -> list[GPUUnit]:
-        return [unit for unit in units if unit.metadata.uid not in tried and self.state(unit) == "ready"]
+    def _promises(self) -> Iterable[str]:
+        """A hint, not a lock: what others choose meanwhile, a claim decides."""
+        now = self._clock.monotonic()
+        while self._promised and now - next(iter(self._promised.values())) >= PROMISED_SECONDS:
+            del self._promised[next(iter(self._promised))]
+        return self._promised
+
+    def _some(self, units: Iterable[GPUUnit], tried: Collection[str]) -> list[GPUUnit]:
+        """The first that can be handed over, as many as are chosen among."""
+        fit = (unit for unit in units if unit.metadata.uid not in tried and self.state(unit) == "ready")
+        return list(islice(fit, OLDEST))
 
     def state(self, unit: GPUUnit) -> str:
         """In one word, what keeps the unit from being handed over; `ready` when nothing does."""
-        if unit.metadata.deletionTimestamp is not None:
-            return "being deleted"
-        if notes.CLAIMED_BY in unit.metadata.annotations:
-            return "claimed"
-        ready = find_condition(unit.status.conditions, READY)
-        if unit.status.phase == "Failed":
-            return "failed"
-        current = unit.status.observedGeneration == unit.metadata.generation
-        if unit.status.phase != "Ready" or not current or (ready is not None and ready.status != "True"):
-            return "not ready yet"
-        if unit.status.nodeName and not self._usable(unit.status.nodeName):
+        own = state(unit)
+        if own == "ready" and unit.status.nodeName and not self._usable(unit.status.nodeName):
             return "on a node that is down or closed"
-        return "ready"
+        return own
 
     def _shortage(self, spec: str, units: Iterable[GPUUnit]) -> str:
         counts = Counter(self.state(unit) for unit in units)
@@ -109,8 +117,3 @@ class Shelf:
         else:
             there = "of its stock " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         return f"no stock unit of spec {spec} can be handed over: {there}; seed more, or try again later"
-
-
-def _age(unit: GPUUnit) -> tuple[str, str]:
-    created = unit.metadata.creationTimestamp
-    return (created.isoformat() if created else "", unit.metadata.name)

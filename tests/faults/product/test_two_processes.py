@@ -19,7 +19,7 @@ from kube.http.api import Places, pool_request, unit_request
 from kube.http.test_process import Running, runtime_api
 
 SEEDS = 200
-SCARCE = 2  # stock units of each race, for
+SCARCE = 3  # stock units of each race, for
 RIVALS = 4  # hand-overs, half of them on each process
 POOLS, UNITS = "/operator/stockpools", "/gpu-units"
 
