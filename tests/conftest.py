@@ -20,6 +20,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # aiohttp waits for no connection that it closes itself between two requests, because the server asked for it or a
+    # stream was left early. TLS has a farewell: on a busy machine the test has ended before, and it is another one that
+    # would be red when the garbage is collected.
+    for what in ("function _SelectorTransport.__del__", "socket.socket"):
+        ignored = f"ignore:Exception ignored in. <{what}:pytest.PytestUnraisableExceptionWarning"
+        config.addinivalue_line("filterwarnings", ignored)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--server",
