@@ -40,7 +40,12 @@ def is_ready(process: subprocess.Popen[bytes], log: Path) -> bool:
 
 def children(cluster: int) -> dict[str, int]:
     """The processes of a cluster beside its first, by the last word of their module's name."""
-    listed = Path(f"/proc/{cluster}/task/{cluster}/children").read_text().split()
-    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0") for pid in listed}
-    modules = {pid: words[words.index("-m") + 1] for pid, words in commands.items() if "-m" in words}
-    return {module.rpartition(".")[2]: pid for pid, module in modules.items()}
+    found = {}
+    for pid in Path(f"/proc/{cluster}/task/{cluster}/children").read_text().split():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        except OSError:  # it has just ended
+            continue
+        if "-m" in words:
+            found[words[words.index("-m") + 1].rpartition(".")[2]] = int(pid)
+    return found

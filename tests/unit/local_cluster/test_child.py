@@ -18,9 +18,21 @@ from unit.local_cluster import small_child
 SILENT_SECONDS = 1.5
 
 
+class Remembering(Child):
+    """Knows all problems that it had: one may be over before anybody looks."""
+
+    def __init__(self) -> None:
+        super().__init__("part", small_child.__name__, [], lambda _: None, SILENT_SECONDS)
+        self.problems: list[str] = []
+
+    def _not_ready(self, state: str) -> None:
+        self.problems.append(state)
+        super()._not_ready(state)
+
+
 @asynccontextmanager
-async def running() -> AsyncIterator[Child]:
-    child = Child("part", small_child.__name__, [], lambda _: None, SILENT_SECONDS)
+async def running() -> AsyncIterator[Remembering]:
+    child = Remembering()
     async with asyncio.TaskGroup() as group:
         group.create_task(child.run())
         child.begin()
@@ -42,6 +54,6 @@ async def test_a_part_that_dies_or_hangs_is_replaced(number: signal.Signals) -> 
         before = child.pid
         assert before
         os.kill(before, number)
-        await eventually(lambda: child.problem == "killed by SIGKILL; being started again", what="it is missed")
-        await eventually(lambda: child.problem is None, what="it is back")
+        await eventually(lambda: child.problems and child.problem is None, what="it is missed, and back")
+        assert child.problems[0] == "killed by SIGKILL; being started again"
         assert child.pid != before
