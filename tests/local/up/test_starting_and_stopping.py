@@ -4,7 +4,7 @@ from pathlib import Path
 
 from equipment.installation import Up
 from equipment.waiting import eventually_sync
-from local.up.traces import traces_of
+from local.up.traces import processes_of, traces_of
 from local.up.units import create, page, seed, until_ready
 
 
@@ -13,6 +13,7 @@ def test_nothing_is_left_when_it_ends_and_all_is_there_when_it_starts_again(own_
     seed(own_up, "stock", 2)
     create(own_up, "kept")
     url = until_ready(own_up, "kept")["accessURL"]
+    assert processes_of(own_up.data_dir), "or that none is left would prove nothing"
     assert own_up.stop() == 0
     order = [line.split()[1] for line in own_up.said.splitlines() if " stopped in " in line]
     assert order[-1] == "local-cluster"

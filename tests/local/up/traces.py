@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def processes_of(data_dir: Path) -> list[str]:
-    """Command lines that name the data directory, except for those that only look at it."""
+    """Command lines that name the data directory."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if f"{data_dir}" in line and "pytest" not in line:
+        if f"{data_dir}" in line:
             found.append(f"{folder.name} {line}")
     return found
 
