@@ -58,6 +58,14 @@ def still_running(processes: set[tuple[str, str]]) -> set[tuple[str, str]]:
     return {(process_id, start) for process_id, start in processes if started(Path("/proc", process_id)) == start}
 
 
+def name_of(process_id: str) -> str:
+    """The name of a process's program; nothing for one that is gone."""
+    try:
+        return Path("/proc", process_id, "comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def cgroups_of(folder: Path) -> str:
     try:
         return (folder / "cgroup").read_text()

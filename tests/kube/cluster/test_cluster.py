@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import realkube
-from equipment.machine import everything_running_for, still_running, traces
+from equipment.machine import everything_running_for, name_of, still_running, traces
 from equipment.servers import ApiServer, fresh_namespace, use_running
 from equipment.waiting import eventually_sync
 from realkube import packages
@@ -94,7 +94,7 @@ def run_pod(cluster: Cluster, namespace: str, name: str, image: str, *command: s
 
 def wait_ready(cluster: Cluster, namespace: str, pod: str) -> str:
     """Wait until the pod is Ready and give its address."""
-    cluster.server.kubectl("wait", "-n", namespace, f"pod/{pod}", "--for=condition=Ready", "--timeout=60s")
+    cluster.server.kubectl("wait", "-n", namespace, f"pod/{pod}", "--for=condition=Ready", "--timeout=180s")
     return cluster.server.kubectl("get", "-n", namespace, f"pod/{pod}", "-o", "jsonpath={.status.podIP}").stdout
 
 
@@ -151,7 +151,7 @@ def test_a_second_up_finds_it_running(cluster: Cluster) -> None:
 
 
 def test_the_node_is_ready(cluster: Cluster) -> None:
-    ready = cluster.server.kubectl("wait", f"node/{NODE}", "--for=condition=Ready", "--timeout=60s")
+    ready = cluster.server.kubectl("wait", f"node/{NODE}", "--for=condition=Ready", "--timeout=180s")
 
     assert "condition met" in ready.stdout
 
@@ -162,7 +162,7 @@ def test_a_busybox_deployment_becomes_available_and_its_page_is_read_from_its_po
     kubectl = cluster.server.kubectl
     kubectl("create", "deployment", "web", "-n", namespace, "--image=busybox:1.36", "--", "sh", "-c", WEB_SERVER)
 
-    kubectl("wait", "-n", namespace, "deployment/web", "--for=condition=Available", "--timeout=60s")
+    kubectl("wait", "-n", namespace, "deployment/web", "--for=condition=Available", "--timeout=180s")
 
     address = kubectl("get", "pods", "-n", namespace, "-o", "jsonpath={.items[0].status.podIP}").stdout
     assert page(address, 8080) == "page of busybox\n"
@@ -272,7 +272,7 @@ def test_down_leaves_the_machine_as_it_was(cluster: Cluster) -> None:
     run_pod(cluster, "default", "running", "nginx:1.27")
     page(wait_ready(cluster, "default", "running"), 80)
     everything = everything_running_for(cluster.site)
-    assert {"busybox", "kubelet", "etcd"} <= {Path("/proc", each, "comm").read_text().strip() for each, _ in everything}
+    assert {"busybox", "kubelet", "etcd"} <= {name_of(process_id) for process_id, _ in everything}
 
     down = realkube_command("down")
 

@@ -23,7 +23,7 @@ CONFIG = Path(__file__).resolve().parents[3] / "config"
 def installed(api_server: ApiServer) -> ApiServer:
     """The server with our kinds, namespaces, priority classes and roles."""
     api_server.kubectl("apply", "-k", str(CONFIG / "crd"))
-    api_server.kubectl("wait", "-f", str(CONFIG / "crd" / "bases"), "--for=condition=Established", "--timeout=60s")
+    api_server.kubectl("wait", "-f", str(CONFIG / "crd" / "bases"), "--for=condition=Established", "--timeout=180s")
     api_server.kubectl("apply", "-k", str(CONFIG / "default"))
     return api_server
 

@@ -24,7 +24,7 @@ CONFIG = Path(__file__).resolve().parents[3] / "config"
 def installed(api_server: ApiServer) -> ApiServer:
     """The server with our kinds and priority classes."""
     api_server.kubectl("apply", "-k", str(CONFIG / "crd"))
-    api_server.kubectl("wait", "-f", str(CONFIG / "crd" / "bases"), "--for=condition=Established", "--timeout=60s")
+    api_server.kubectl("wait", "-f", str(CONFIG / "crd" / "bases"), "--for=condition=Established", "--timeout=180s")
     base = "/apis/runtime.lokiwager.io/v1alpha1"
     for kind in KINDS:  # established or not, the server asks for patience until a new kind's storage is ready
         path = f"{base}/{kind}"
