@@ -102,7 +102,7 @@ SCENARIOS = (
         k("set resources deployment/web --limits=cpu=1,memory=1Gi"),
         k("rollout pause deployment/web"),
         k("rollout resume deployment/web"),
-        k("rollout status deployment/web --timeout=1s"),
+        k("rollout status deployment/web --timeout=3s"),
         k("rollout restart deployment/web"),
         k("get deployment web -o jsonpath={.metadata.generation}", keep="generation"),
         k("patch deployment web --subresource=status --type=merge --patch-file=/dev/stdin", STATUS_AVAILABLE),
