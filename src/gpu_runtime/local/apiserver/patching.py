@@ -18,7 +18,7 @@ from gpu_runtime.local.apiserver.errors import (
     wrong,
 )
 from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind
-from gpu_runtime.local.apiserver.options import WriteOptions
+from gpu_runtime.local.apiserver.options import WriteOptions, write_options
 from gpu_runtime.local.apiserver.patch import BadDirective, NotAPatch, PatchFailed, json_patch, merge_patch
 from gpu_runtime.local.apiserver.records import Object, decode, encode
 from gpu_runtime.local.apiserver.strategic import strategic_patch
@@ -86,6 +86,8 @@ def typed(call: Call, media: str, patched: Any, own_kind: str, own_version: str)
         return patched
     kind, version = patched.get("kind"), patched.get("apiVersion")
     if media != STRATEGIC:
+        if version in (None, "") and write_options(call.query, "PatchOptions").validation == "Strict":
+            raise unreadable(patched, bad_request('strict decoding error: unknown field "metadata"'))
         if version in (None, ""):
             raise bad_request("the name of the object was undeterminable: name must be provided")
         return patched

@@ -64,7 +64,8 @@ class Strategy:
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
         return []
 
-    def warnings(self, obj: Object) -> list[str]:  # noqa: ARG002
+    def warnings(self, new: Object, old: Object | None) -> list[str]:  # noqa: ARG002
+        """What a client should know although nothing is wrong; `old` is None for a new object."""
         return []
 
     def grace(self, obj: Object, asked: int | None) -> int | None:  # noqa: ARG002

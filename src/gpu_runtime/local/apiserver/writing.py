@@ -93,7 +93,7 @@ class Writer:
         if causes:
             raise invalid(_subject(kind, obj), name, causes)
         attempt.name = name
-        attempt.warnings += strategy.warnings(obj)
+        attempt.warnings += strategy.warnings(obj, None)
         self._admission.check(attempt, self.store)
         if _number(obj["metadata"].get("resourceVersion", "")) and not attempt.dry_run:
             raise bad_request("resourceVersion should not be set on objects to be created")
@@ -140,8 +140,11 @@ class Writer:
         self._admission.admit(attempt, self.store)
         if not subresource and (taken := kind.strategy.allocate(new, old, self.store, dry_run=options.dry_run)):
             raise invalid(kind.subject, name, taken)
-        self._validate_update(kind, name, new, old, subresource)
-        attempt.warnings += kind.strategy.warnings(new) if not subresource else []
+        subject = _subject(kind, new)
+        self._validate_update(kind, name, new, old, subresource, subject)
+        if subject is not kind.subject:
+            new = attempt.new = kind.format.view(new)  # a status that came with another kind was read as that
+        attempt.warnings += kind.strategy.warnings(new, old) if not subresource else []
         self._admission.check(attempt, self.store)
         return _followed(self._finish_update(kind, namespace, name, new, stored, options.dry_run), attempt)
 
@@ -168,9 +171,10 @@ class Writer:
         if int(asked) != int(old["metadata"]["resourceVersion"]):
             raise stale(kind.subject, name)
 
-    def _validate_update(self, kind: Kind, name: str, new: Object, old: Object, subresource: str) -> None:
+    def _validate_update(
+        self, kind: Kind, name: str, new: Object, old: Object, subresource: str, subject: Subject
+    ) -> None:
         strategy = kind.strategy
-        subject = _subject(kind, new)
         metadata.keep_on_update(new["metadata"], old["metadata"])
         match subresource:
             case "status":

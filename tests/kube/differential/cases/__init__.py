@@ -10,6 +10,7 @@ from kube.differential.cases import (
     custom,
     definitions,
     delete,
+    formats,
     judging,
     lists,
     metadata,
@@ -49,6 +50,7 @@ SUBJECTS: dict[str, list[Case]] = {
     "definitions": definitions.CASES,
     "schemas": schemas.CASES,
     "versions": versions.CASES,
+    "formats": formats.CASES,
     "requests": requests.CASES,
     "ours": ours.CASES,
 }

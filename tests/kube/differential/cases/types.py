@@ -101,6 +101,20 @@ CASES = [
     *(one for other, said in OTHERS.items() for one in others(other, said)),
     *(scales(other, said) for other, said in SCALES.items()),
     case(
+        "a patch that empties the version of a built-in kind",
+        quietly(post(CONFIGMAPS, configmap())),
+        *(
+            call
+            for how in ("Strict", "Warn", "Ignore")
+            for call in (
+                merge(f"{CONFIGMAPS}/a", {"apiVersion": ""}, fieldValidation=how),
+                merge(f"{CONFIGMAPS}/a", {"apiVersion": "", "metadata": {"labels": 5}}, fieldValidation=how),
+                strategic(f"{CONFIGMAPS}/a", {"apiVersion": ""}, fieldValidation=how),
+                json_patch(f"{CONFIGMAPS}/a", {"op": "remove", "path": "/apiVersion"}, fieldValidation=how),
+            )
+        ),
+    ),
+    case(
         "a version that may not be set on creation is judged last, and not in a dry run",
         *(
             call

@@ -108,6 +108,18 @@ CASES = [
         for other in ("v2", "v3", "v4")
     ),
     case(
+        "a status that comes with another kind gets its defaults",
+        defined(
+            version(
+                "v1", stored=True, status={"type": "object", "properties": {"a": {"type": "integer", "default": 7}}}
+            )
+        ),
+        until(200, get(V1)),
+        quietly(post(V1, own("x"))),
+        merge(f"{V1}/x/status", {"kind": "Gadget", "status": {"b": 1}}),
+        get(f"{V1}/x"),
+    ),
+    case(
         "what a definition forgets is hidden, and what it sets by default is there",
         defined(version("v1", stored=True, a=TEXT, b=TEXT)),
         until(200, get(V1)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from kube.differential.call import (
@@ -24,22 +24,22 @@ from kube.differential.filling import merged
 from kube.differential.generated.kinds import Kind
 
 FLAVOURS: dict[str, tuple[str, ...]] = {
-    "create": ("valid", "missing", "wrong type", "unknown", "stale"),
+    "create": ("valid", "missing", "wrong type", "unknown", "stale", "another type"),
     "get": ("valid", "missing"),
     "list": ("valid", "wrong type"),
     "watch": ("valid", "wrong type"),
-    "update": ("valid", "missing", "wrong type", "unknown", "stale", "immutable"),
-    "json patch": ("valid", "missing", "wrong type", "unknown", "stale"),
-    "merge patch": ("valid", "missing", "wrong type", "unknown", "stale", "immutable"),
-    "strategic patch": ("valid", "missing", "wrong type", "unknown", "stale", "immutable"),
+    "update": ("valid", "missing", "wrong type", "unknown", "stale", "immutable", "another type"),
+    "json patch": ("valid", "missing", "wrong type", "unknown", "stale", "another type"),
+    "merge patch": ("valid", "missing", "wrong type", "unknown", "stale", "immutable", "another type"),
+    "strategic patch": ("valid", "missing", "wrong type", "unknown", "stale", "immutable", "another type"),
     "delete": ("valid", "missing", "stale", "unknown"),
     "deletecollection": ("valid", "wrong type"),
     "get status": ("valid", "missing"),
-    "patch status": ("valid", "missing", "wrong type", "unknown", "stale"),
-    "update status": ("valid", "stale"),
+    "patch status": ("valid", "missing", "wrong type", "unknown", "stale", "another type"),
+    "update status": ("valid", "stale", "another type"),
     "get scale": ("valid", "missing"),
-    "patch scale": ("valid", "wrong type"),
-    "update scale": ("valid", "stale"),
+    "patch scale": ("valid", "wrong type", "another type"),
+    "update scale": ("valid", "stale", "another type"),
     "binding": ("valid", "missing"),
     "eviction": ("valid", "missing"),
     "log": ("missing",),
@@ -48,6 +48,16 @@ FLAVOURS: dict[str, tuple[str, ...]] = {
 WEIGHTS = {"valid": 3}
 WRONG: tuple[Json, ...] = ("text", 5, True, [], {}, [5], 1.5, None)
 STALE = {"metadata": {"resourceVersion": "1"}}
+TYPES: tuple[Json, ...] = (
+    {"kind": "Nonsense"},
+    {"kind": "ConfigMap", "apiVersion": "v1"},
+    {"apiVersion": "example.com/v1"},
+    {"apiVersion": "a/b/c"},
+    {"kind": ""},
+    {"apiVersion": ""},
+)
+"""What an object may say to be that it is not."""
+BESIDES = ("valid", "wrong type", "unknown", "stale")
 LANE = "lane"
 
 
@@ -162,6 +172,8 @@ EXTRAS: tuple[Json, ...] = (
 def changes(wish: Wish, random: Random) -> Json:
     """What an update or a patch of this flavour changes."""
     kind = wish.kind
+    if wish.flavour == "another type":
+        return merged(changes(replace(wish, flavour=random.choice(BESIDES)), random), random.choice(TYPES))
     if wish.flavour == "immutable":
         return random.choice(kind.immutable)
     if wish.flavour == "wrong type":
@@ -175,7 +187,11 @@ def changes(wish: Wish, random: Random) -> Json:
 
 
 def strictness(wish: Wish, random: Random) -> dict[str, str]:
-    return {"fieldValidation": random.choice(["Strict", "Warn", "Ignore"])} if wish.flavour == "unknown" else {}
+    return (
+        {"fieldValidation": random.choice(["Strict", "Warn", "Ignore"])}
+        if wish.flavour in ("unknown", "another type")
+        else {}
+    )
 
 
 def collection(wish: Wish, name: str) -> Call:
@@ -230,8 +246,10 @@ def subresource(wish: Wish, path: str, kept: str, random: Random) -> Call:
         change = {"spec": {"replicas": "many"}} if name == "scale" else {"status": "text"}
     if wish.flavour == "unknown":
         change = merged(change, {"nonsense": True})
-    if wish.flavour == "stale":
+    if wish.flavour == "stale" or (wish.flavour == "another type" and random.random() < 0.5):
         change = merged(change, STALE)
+    if wish.flavour == "another type":
+        change = merged(change, random.choice(TYPES))
     if verb == "patch":
         return patch(f"{path}/{name}", change, MERGE_PATCH)
     if name == "scale":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from gpu_runtime.local.apiserver.custom.structural import Schema
@@ -20,6 +21,17 @@ _TOKEN = re.compile(r"\s*(==|!=|&&|\|\||[!().]|[A-Za-z_]\w*|-?\d+|'[^'\\]*'|\"[^
 _ABSENT = object()
 _PLAIN = {"boolean": "bool", "integer": "int", "number": "double", "object": "object"}
 _TEXTS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
+_HELD: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "double": (int, float),
+    "string": str,
+    "object": dict,
+    "map": dict,
+    "list": list,
+    "dyn": object,
+}
+"""What a value of a type is in Python; of those that are left out a text."""
 _TEXT: Schema = {"type": "string"}
 _EVERY_OBJECT: Schema = {
     "apiVersion": _TEXT,
@@ -32,8 +44,8 @@ class Unsupported(ValueError):
     """The rule is wrong, or more than we evaluate."""
 
 
-class NoSuchKey(Exception):
-    """A rule reads a field that is not there."""
+class Unevaluated(Exception):
+    """A rule reads a field that is not there, or holds what the schema does not say."""
 
 
 class Term(NamedTuple):
@@ -167,7 +179,7 @@ class _Parser:
             path, schema = self.path()
             kind = type_of(schema)
             return Term(
-                kind, schema if kind in ("object", "map", "list") else {}, lambda scope: _must_read(scope, path)
+                kind, schema if kind in ("object", "map", "list") else {}, lambda scope: _must_read(scope, path, kind)
             )
         return self.literal()
 
@@ -223,11 +235,21 @@ def _read(scope: Scope, path: list[str]) -> Any:
     return found
 
 
-def _must_read(scope: Scope, path: list[str]) -> Any:
+def _must_read(scope: Scope, path: list[str], kind: str) -> Any:
     found = _read(scope, path)
     if found is _ABSENT:
-        raise NoSuchKey(path[-1])
-    return found
+        raise Unevaluated(f"no such key: {path[-1]}")
+    if not isinstance(found, _HELD.get(kind, str)) or (isinstance(found, bool) and kind not in ("bool", "dyn")):
+        raise Unevaluated(f"invalid data, expected {kind}, got {type(found).__name__}")
+    return _moment(found) if kind == "timestamp" else found
+
+
+def _moment(text: str) -> Any:
+    """One moment is the same in every zone."""
+    try:
+        return datetime.fromisoformat(text.upper())
+    except ValueError:
+        return text
 
 
 class Rules:
@@ -275,8 +297,8 @@ def _apply(rule: Rule, now: Any, before: Any, path: tuple[str, ...]) -> list[Cau
     try:
         if rule.evaluate({"self": now, "oldSelf": before}):
             return []
-    except NoSuchKey as error:
-        text = f"Invalid value: {shown}: no such key: {error} evaluating rule: {rule.text}"
+    except Unevaluated as error:
+        text = f"Invalid value: {shown}: {error} evaluating rule: {rule.text}"
         return [Cause(Reason.INVALID, text, ".".join(path) or "<nil>")]
     if rule.reason == Reason.FORBIDDEN:
         return [Cause(rule.reason, f"Forbidden: {rule.message}", field or "<nil>")]

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.builtin import library
 from gpu_runtime.local.apiserver.custom.cel import Rules
-from gpu_runtime.local.apiserver.custom.structural import Schema, fill_defaults, prune, remove_nulls
+from gpu_runtime.local.apiserver.custom.structural import Schema, as_go_writes, fill_defaults, prune, remove_nulls
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
 from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
@@ -48,7 +48,7 @@ class CustomFormat:
         return _shaped(found, self._schemas.get(version, {}), reading.unknown)
 
     def complete(self, obj: Object) -> Object:
-        return {**obj, "metadata": library().named(_META).complete(obj["metadata"])}
+        return {**as_go_writes(obj), "metadata": library().named(_META).complete(obj["metadata"])}
 
     def stands(self, version: int) -> bool:
         return self._one_schema and version > self._since
@@ -99,8 +99,6 @@ class CustomStrategy(Strategy):
         return not same(_values(new), _values(old))
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
-        if "kind" in new:  # it was read as what it said that it is
-            prune(new, self._schema, "", [], top=True)
         status = new.get("status")
         version = new["metadata"].get("resourceVersion")
         new.clear()

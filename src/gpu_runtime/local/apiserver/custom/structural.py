@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from decimal import Decimal
 from typing import Any
 
 Schema = dict[str, Any]
@@ -80,3 +81,16 @@ def fill_defaults(value: Any, schema: Schema | None) -> None:
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for one in value:
             fill_defaults(one, schema["items"])
+
+
+def as_go_writes(value: Any) -> Any:
+    """A value with its numbers as Go writes them: whole ones without a fraction, long ones rounded."""
+    if isinstance(value, dict):
+        return {key: as_go_writes(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_go_writes(one) for one in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        value = float(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return int(Decimal(repr(value)))
+    return value

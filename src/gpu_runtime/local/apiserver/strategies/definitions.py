@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gpu_runtime.local.apiserver.custom import formats
+from gpu_runtime.local.apiserver.custom.structure import children
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns1035_label, dns_subdomain
 from gpu_runtime.local.apiserver.records import Object
@@ -96,6 +98,10 @@ class DefinitionStrategy(Strategy):
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
         return name_causes(new["status"].get("acceptedNames", {}), "status.acceptedNames")
 
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        before = _unknown_formats(old) if old is not None else set()
+        return [f'unrecognized format "{name}"' for name in sorted(_unknown_formats(new) - before)]
+
     def ending(self, obj: Object, now: str) -> bool:
         obj["metadata"]["deletionTimestamp"] = now
         finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -110,6 +116,17 @@ class DefinitionStrategy(Strategy):
             now,
         )
         return True
+
+
+def _unknown_formats(definition: Object) -> set[str]:
+    found = set()
+    schemas = [(one.get("schema") or {}).get("openAPIV3Schema") or {} for one in definition["spec"]["versions"]]
+    while schemas:
+        schema = schemas.pop()
+        if schema.get("type") == "string" and schema.get("format") and formats.known(schema) is None:
+            found.add(schema["format"])
+        schemas += [inside for _, inside, _ in children(schema, "")]
+    return found
 
 
 def _storage_versions(spec: Object) -> list[str]:
