@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import shutil
-import urllib.request
 from pathlib import Path
 
 from equipment.waiting import eventually_sync
 from equipment.walkthrough import PRINTED_MEMORY
+from local.up.units import page
 from local.walkthroughs.site import OURS, Document, Site, ready_condition
 
 CHECKOUT = Path(__file__).parents[3]
@@ -166,5 +166,4 @@ def check_page(site: Site, unit: Document) -> None:
     pods = site.items("/api/v1/namespaces/runtime-instance/pods")
     address = next(pod["status"]["podIP"] for pod in pods if pod["metadata"]["name"].startswith("demo-instance"))
     for url in (f"http://{address}:8080/", unit["status"]["accessURL"]):
-        with urllib.request.urlopen(url, timeout=30) as page:
-            assert "Directory listing for" in page.read().decode()
+        assert "Directory listing for" in page(url)  # the proxy hears of a unit a moment after us
