@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, make_mocked_request
 
+from equipment.waiting import eventually
 from gpu_runtime.http import streams as streams_module
 from gpu_runtime.http.load import LOAD, Load
 from gpu_runtime.http.streams import Streams
@@ -78,5 +79,4 @@ async def test_a_client_that_went_away_ends_a_stream_that_is_silent(monkeypatch:
         async with session.get(server.make_url("/")) as response:
             assert await response.content.readany() == b"one line"
             response.close()
-        await asyncio.wait_for(closed.wait(), 30)
-        assert app[LOAD].now == 0
+        await eventually(lambda: closed.is_set() and app[LOAD].now == 0, what="the stream has ended")
