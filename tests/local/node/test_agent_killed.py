@@ -58,8 +58,8 @@ async def test_an_agent_killed_at_any_moment_loses_no_pod_no_exit_code_and_no_gp
             sys.stdout.write(f"\nGPU_RUNTIME_KILL_SEED={SEED}: {told}\n")
         await no_pod_was_started_twice(churn, servers)
         every_exit_code_is_known(churn)
-        no_gpu_was_held_twice(churn, runtime)
         await no_sandbox_is_left(churn, runtime, servers)
+        no_gpu_was_held_twice(churn, runtime)
     assert remains(data_dir) == {"processes": [], "mounts": [], "links": [], "cgroups": []}
 
 
