@@ -15,6 +15,7 @@ from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolStatus
 from gpu_runtime.controllers.mirror import Mirror
 from gpu_runtime.controllers.verdict import Verdict
+from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import Clock
 from gpu_runtime.kube.errors import NotFound
@@ -23,7 +24,8 @@ from gpu_runtime.kube.resource import Resource
 
 T = TypeVar("T", StockPool, GPUUnit)
 Status = StockPoolStatus | GPUUnitStatus
-PATIENCE_SECONDS = 2.0
+FIRST_SECONDS = 2.0
+AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,11 @@ class StatusWriter(Generic[T]):
     announces: Callable[[T], bool] = lambda _: False
     """Whose first readiness is an event too: a person waits for it. Of the others it would be noise, and a write."""
 
-    async def write(self, obj: T, status: Status, verdict: Verdict) -> float | None:
+    async def write(self, obj: T, status: Status, verdict: Verdict, workload: Workload | None = None) -> float | None:
         """Writes `status` with the verdict's condition if it differs; otherwise nothing, not even its time.
 
-        The answer, if any, is when to come back: to say "not yet" of an object that was just made, or once more and
-        otherwise, is worth a write only if it stays so; most are ready before anybody looks.
+        The answer, if any, is when to come back: to say "not yet" of an object or a workload that was just made, or
+        once more and otherwise, is worth a write only if it stays so; most are ready before anybody looks.
         """
         old = obj.status
         now = self.clock.now()
@@ -52,7 +54,7 @@ class StatusWriter(Generic[T]):
         )
         if new == old:
             return None
-        if verdict.state == "progressing" and (patience := self._patience(obj, condition)) is not None:
+        if verdict.state == "progressing" and (patience := self._patience(obj, condition, workload)):
             return patience
         new = structs.replace(new, lastSyncTime=now.replace(microsecond=0))
         try:
@@ -63,18 +65,19 @@ class StatusWriter(Generic[T]):
         self._tell(obj, verdict)
         return None
 
-    def _patience(self, obj: T, condition: Condition) -> float | None:
+    def _patience(self, obj: T, condition: Condition, workload: Workload | None) -> float | None:
         """How long a status that says no more than "not yet" can wait, if it can."""
         before = find_condition(obj.status.conditions, condition.type)
         if before is None:
-            since = obj.metadata.creationTimestamp
+            # Where many begin at once, an object is old before its turn comes: what it waits for has just begun.
+            since, patience = (workload.deployment if workload else obj).metadata.creationTimestamp, FIRST_SECONDS
         elif (before.status, before.reason) == (condition.status, condition.reason):
-            since = obj.status.lastSyncTime
+            since, patience = obj.status.lastSyncTime, AGAIN_SECONDS
         else:
             return None  # what it says until then is no longer true
-        age = (self.clock.now() - since).total_seconds() if since is not None else PATIENCE_SECONDS
+        age = (self.clock.now() - since).total_seconds() if since is not None else patience
         # A clock that is behind the server's must not silence the status: then it is just written at once.
-        return PATIENCE_SECONDS - age if -1.0 < age < PATIENCE_SECONDS else None
+        return patience - age if -1.0 < age < patience else None
 
     def _tell(self, obj: T, verdict: Verdict) -> None:
         before = find_condition(obj.status.conditions, READY)

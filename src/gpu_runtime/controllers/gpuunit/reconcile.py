@@ -64,7 +64,7 @@ class GPUUnitReconciler:
             blocked = error
             seen = replace(seen, blocked=error.verdict)
         verdict = readiness(seen)
-        patience = await self.status.write(unit, status(seen, verdict), verdict)
+        patience = await self.status.write(unit, status(seen, verdict), verdict, seen.workload)
         return blocked.result() if blocked is not None and patience is None else Result(patience)
 
     def _observed(self, unit: GPUUnit) -> Observed:

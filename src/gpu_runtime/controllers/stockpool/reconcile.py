@@ -49,7 +49,7 @@ class StockPoolReconciler:
             blocked = error
             seen = replace(seen, blocked=error.verdict)
         verdict = readiness(seen)
-        patience = await self.status.write(pool, status(seen, verdict), verdict)
+        patience = await self.status.write(pool, status(seen, verdict), verdict, seen.workload)
         return blocked.result() if blocked is not None and patience is None else Result(patience)
 
     def _observed(self, pool: StockPool) -> Observed:
