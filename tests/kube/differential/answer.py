@@ -54,8 +54,7 @@ def differences(call: Call, left: Answer, right: Answer) -> list[Difference]:
     if left.code != right.code:
         return [Difference("code", left.brief(), right.brief())]
     found = list(_compared("content type", left.content, right.content))
-    if call.warnings:
-        found += _compared("warnings", masked(left.warnings, left.namespace), masked(right.warnings, right.namespace))
+    found += _compared("warnings", masked(left.warnings, left.namespace), masked(right.warnings, right.namespace))
     if left.failed:
         return found + list(_errors(call, left, right))
     if left.events is not None or right.events is not None:

@@ -46,8 +46,6 @@ class Call:
     """A watch: read as many events, or fewer if the server ends the stream."""
     words: bool = False
     """Compare the message of an error, too."""
-    warnings: bool = False
-    """Compare the Warning headers, too."""
     compare: bool = True
     """False for the setting up of a scene that another case is about."""
 
@@ -140,10 +138,6 @@ def until(code: int, call: Call) -> Call:
 
 def worded(call: Call) -> Call:
     return replace(call, words=True)
-
-
-def with_warnings(call: Call) -> Call:
-    return replace(call, warnings=True)
 
 
 def with_headers(call: Call, **headers: str) -> Call:

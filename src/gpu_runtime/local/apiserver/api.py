@@ -64,7 +64,8 @@ def _as_yaml(answer: web.Response) -> web.Response:
     if answer.content_type != "application/json" or not isinstance(answer.body, bytes):
         return answer
     text = yaml.safe_dump(decode(answer.body))
-    return web.Response(text=text, status=answer.status, content_type="application/yaml")
+    kept = [(name, value) for name, value in answer.headers.items() if not name.startswith("Content-")]
+    return web.Response(text=text, status=answer.status, content_type="application/yaml", headers=kept)
 
 
 def no_resource() -> Status:
@@ -146,7 +147,12 @@ class Api:
             raise method_not_allowed()
         body = await request.read() if request.method != "GET" else b""
         form = wanted_form(request.headers.get("Accept", ""))
-        return await handler(self._cluster, Call(request, kind, target, body, form))
+        call = Call(request, kind, target, body, form)
+        try:
+            return await handler(self._cluster, call)
+        except Status as refused:
+            refused.headers.extend(call.headers())  # what was found before it was refused
+            raise
 
     def _document(self, request: web.BaseRequest) -> web.Response:
         """Everything that is not about objects: discovery, OpenAPI, health."""

@@ -6,6 +6,8 @@ import enum
 import json
 from typing import Any, NamedTuple
 
+from multidict import CIMultiDict
+
 
 class StartError(Exception):
     """The server cannot start; the message is the one line that the user reads."""
@@ -38,7 +40,7 @@ class Status(Exception):
         self.reason = reason
         self.message = message
         self.details = details
-        self.headers = headers or {}
+        self.headers = CIMultiDict(headers or {})
         self.token = ""
         """Where an expired list can go on, inconsistently."""
 

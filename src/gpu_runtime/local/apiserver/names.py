@@ -23,14 +23,16 @@ _KEY_PATTERN = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 def _regex_text(message: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{one}'" for one in examples)
-    return f"{message} (e.g. {shown}, regex used for validation is '{pattern}')"
+    shown = " or ".join(f"'{one}', " for one in examples)
+    return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
 def dns_label(name: str) -> list[str]:
     """RFC 1123 label: Namespaces, container names."""
-    found = [f"must be no more than 63 {'bytes'}"] if len(name) > 63 else []
-    if not _LABEL_PATTERN.fullmatch(name):
+    found = ["must be no more than 63 characters"] if len(name) > 63 else []
+    if not _LABEL_PATTERN.fullmatch(name) and _SUBDOMAIN_PATTERN.fullmatch(name):
+        found.append("must not contain dots")
+    elif not _LABEL_PATTERN.fullmatch(name):
         text = (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
             "and must start and end with an alphanumeric character"
@@ -41,7 +43,7 @@ def dns_label(name: str) -> list[str]:
 
 def dns_subdomain(name: str) -> list[str]:
     """RFC 1123 subdomain: most kinds."""
-    found = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    found = ["must be no more than 253 characters"] if len(name) > 253 else []
     if not _SUBDOMAIN_PATTERN.fullmatch(name):
         text = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
@@ -53,7 +55,7 @@ def dns_subdomain(name: str) -> list[str]:
 
 def dns1035_label(name: str) -> list[str]:
     """RFC 1035 label: Services."""
-    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    found = ["must be no more than 63 characters"] if len(name) > 63 else []
     if not _DNS1035_PATTERN.fullmatch(name):
         text = (
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
@@ -83,7 +85,8 @@ def qualified_name(name: str) -> list[str]:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            found += [f"prefix part {message}" for message in dns_subdomain(parts[0])]
+            # Of keys and values of labels the real server counts the bytes, of names the characters.
+            found += [f"prefix part {one.replace('253 characters', '253 bytes')}" for one in dns_subdomain(parts[0])]
     elif len(parts) > 2:
         text = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with"
         return [

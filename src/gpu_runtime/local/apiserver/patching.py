@@ -86,9 +86,14 @@ def typed(call: Call, media: str, patched: Any, own_kind: str, own_version: str)
         return patched
     kind, version = patched.get("kind"), patched.get("apiVersion")
     if media != STRATEGIC:
-        if version in (None, "") and write_options(call.query, "PatchOptions").validation == "Strict":
+        validation = write_options(call.query, "PatchOptions").validation
+        if version in (None, "") and validation == "Strict":
             raise unreadable(patched, bad_request('strict decoding error: unknown field "metadata"'))
         if version in (None, ""):
+            if validation == "Warn":
+                call.warnings += [
+                    f'unknown field "{key}"' for key in sorted(patched) if key not in ("apiVersion", "kind")
+                ]
             raise bad_request("the name of the object was undeterminable: name must be provided")
         return patched
     if not (isinstance(kind, str) and isinstance(version, str)):

@@ -161,13 +161,17 @@ def _options(call: Call) -> DeleteOptions:
     return delete_options(call.query, body)
 
 
-async def delete(cluster: Cluster, call: Call) -> web.StreamResponse:
-    options = _options(call)
+def _warn_of_orphans(call: Call, options: DeleteOptions) -> None:
     if call.kind.strategy.orphans_by_default and options.propagation is None and options.orphan is None:
         call.warnings.append(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
             "them or set propagationPolicy=Orphan to suppress this warning"
         )
+
+
+async def delete(cluster: Cluster, call: Call) -> web.StreamResponse:
+    options = _options(call)
+    _warn_of_orphans(call, options)
     done = cluster.deleter.delete(call.kind, call.namespace, call.name, options)
     await done.committed()
     return json_response(_deleted_body(call.kind, done), headers=call.headers())
@@ -184,6 +188,7 @@ async def delete_collection(cluster: Cluster, call: Call) -> web.StreamResponse:
     options = _options(call)
     reading = read_options({key: value for key, value in call.query.items() if key != "watch"})
     matches = matcher(reading.labels, reading.fields, call.kind.strategy.fields)
+    _warn_of_orphans(call, options)
     page = await list_page(cluster.store, call.kind, call.namespace, reading, matches)
     for record in page.records:
         namespace, _, name = record.key.rpartition("/")
@@ -192,4 +197,4 @@ async def delete_collection(cluster: Cluster, call: Call) -> web.StreamResponse:
         except Status as refused:
             if refused.code != 404:
                 raise
-    return json_response(list_body(call.kind, page))
+    return json_response(list_body(call.kind, page), headers=call.headers())

@@ -25,6 +25,7 @@ from kube.differential.cases import (
     types,
     update,
     versions,
+    warnings,
     watches,
     workloads,
 )
@@ -51,6 +52,7 @@ SUBJECTS: dict[str, list[Case]] = {
     "schemas": schemas.CASES,
     "versions": versions.CASES,
     "formats": formats.CASES,
+    "warnings": warnings.CASES,
     "requests": requests.CASES,
     "ours": ours.CASES,
 }

@@ -13,7 +13,6 @@ from kube.differential.call import (
     post,
     quietly,
     table,
-    with_warnings,
     worded,
 )
 from kube.differential.objects import WIDGETS, widget
@@ -82,7 +81,7 @@ CASES = [
     case("a spec of a wrong type is refused", post(WIDGETS, widget(changes={"spec": "text"}))),
     case("a spec may be absent", post(WIDGETS, widget(changes={"spec": None}))),
     case("status is dropped on creation", post(WIDGETS, widget(changes={"status": {"phase": "On"}}))),
-    case("a root field that is unknown is pruned", with_warnings(post(WIDGETS, widget(changes={"more": {"a": 1}})))),
+    case("a root field that is unknown is pruned", post(WIDGETS, widget(changes={"more": {"a": 1}}))),
     case("a custom resource needs its kind", post(WIDGETS, widget(changes={"kind": None, "apiVersion": None}))),
     case("a custom resource of another kind is refused", post(WIDGETS, widget(changes={"kind": "Gadget"}))),
     case(

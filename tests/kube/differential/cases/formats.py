@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube.differential.call import Call, Case, Json, case, get, json_patch, merge, post, quietly, until, with_warnings
+from kube.differential.call import Call, Case, Json, case, get, json_patch, merge, post, quietly, until
 from kube.differential.objects import CRDS
 from kube.differential.widget_crd import plain_crd
 
@@ -96,9 +96,9 @@ CASES = [
     judged("numbers of every size in fields of every kind", NUMBERS, SIZES),
     case(
         "a format that nobody knows is warned of once",
-        with_warnings(defined({"a": {"type": "string", "format": "odd"}, "b": {"type": "integer", "format": "odder"}})),
+        defined({"a": {"type": "string", "format": "odd"}, "b": {"type": "integer", "format": "odder"}}),
         READY,
-        with_warnings(merge(NAME, {"metadata": {"labels": {"a": "b"}}})),
+        merge(NAME, {"metadata": {"labels": {"a": "b"}}}),
     ),
     case(
         "a moment is the same in every zone, to a rule",

@@ -16,7 +16,6 @@ from kube.differential.call import (
     quietly,
     strategic,
     with_headers,
-    with_warnings,
     worded,
 )
 from kube.differential.objects import (
@@ -40,7 +39,7 @@ TWICE = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","name":"a
 def validated(name: str, path: str, body: object, mode: str) -> Case:
     """A create with fieldValidation; `mode` empty leaves it to the server's default."""
     query = {"fieldValidation": mode} if mode else {}
-    return case(f"{name} with {mode or 'the default'}", with_warnings(worded(post(path, body, **query))))
+    return case(f"{name} with {mode or 'the default'}", worded(post(path, body, **query)))
 
 
 MODES = ("Strict", "Warn", "Ignore", "")
@@ -79,7 +78,7 @@ CASES = [
     case(
         "a merge patch with unknown fields warns",
         quietly(post(DEPLOYMENTS, deployment())),
-        with_warnings(merge(f"{DEPLOYMENTS}/a", {"spec": {"more": 1}})),
+        merge(f"{DEPLOYMENTS}/a", {"spec": {"more": 1}}),
     ),
     case(
         "a strategic patch with unknown fields is refused when strict",

@@ -11,6 +11,7 @@ from gpu_runtime.local.apiserver.custom.structural import Schema, as_go_writes, 
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
 from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
+from gpu_runtime.local.apiserver.metadata import STANDARD
 from gpu_runtime.local.apiserver.records import Object, same
 from gpu_runtime.local.apiserver.schema import Reading
 from gpu_runtime.local.apiserver.strategy import Strategy
@@ -97,6 +98,16 @@ class CustomStrategy(Strategy):
 
     def changed(self, new: Object, old: Object) -> bool:
         return not same(_values(new), _values(old))
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        before = old["metadata"].get("finalizers") or [] if old is not None else []
+        added = {one for one in new["metadata"].get("finalizers") or [] if one not in (*before, *STANDARD)}
+        return [
+            f'metadata.finalizers: "{one}": prefer a domain-qualified finalizer name '
+            f"{'including a path (/) ' if '.' in one else ''}to avoid accidental conflicts with other finalizer writers"
+            for one in sorted(added)
+            if "/" not in one
+        ]
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         status = new.get("status")

@@ -8,6 +8,7 @@ from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.selectors import selects
 from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
 from gpu_runtime.local.apiserver.strategies.pod_defaults import default_template
+from gpu_runtime.local.apiserver.strategies.pod_warnings import template_warnings
 from gpu_runtime.local.apiserver.strategies.workloads import not_negative, template_causes
 from gpu_runtime.local.apiserver.strategy import Strategy
 
@@ -34,7 +35,10 @@ class JobStrategy(Strategy):
         default_template(template)
         labels = template.get("metadata", {}).get("labels")
         if labels and not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = dict(labels)
+            obj["metadata"]["labels"] = labels  # the same ones: those that a new Job generates come to both
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return template_warnings(new, old)
 
     def prepare_create(self, obj: Object, now: str) -> None:
         super().prepare_create(obj, now)

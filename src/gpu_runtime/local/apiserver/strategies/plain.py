@@ -161,6 +161,17 @@ class QuotaStrategy(Strategy):
     has_status = True
     returns_deleted = True
 
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        hard = new.get("spec", {}).get("hard", {})
+        found = []
+        for name in ("cpu", "memory", "storage", "ephemeral-storage") if old is None else ():
+            request, limit = f"requests.{name}", f"limits.{name}"
+            if request not in hard and name in ("cpu", "memory"):
+                request = name
+            if request in hard and limit in hard and nanos(hard[request]) > nanos(hard[limit]):
+                found.append(f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})")
+        return found
+
     def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj.pop("status", None)
 

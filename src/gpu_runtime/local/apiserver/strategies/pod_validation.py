@@ -22,9 +22,6 @@ def pod_spec_causes(spec: Object, field: str) -> list[Cause]:
     causes += _choices(spec, field)
     causes += label_causes(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
     causes += _security(spec.get("securityContext") or {}, f"{field}.securityContext")
-    for at, secret in enumerate(spec.get("imagePullSecrets", [])):
-        if not secret.get("name"):
-            causes.append(required(f"{field}.imagePullSecrets[{at}].name"))
     causes += affinity_causes(spec.get("affinity") or {}, f"{field}.affinity")
     causes += _names(spec, field)
     for at, toleration in enumerate(spec.get("tolerations", [])):

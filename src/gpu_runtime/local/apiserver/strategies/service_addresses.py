@@ -37,6 +37,25 @@ def needs_node_ports(spec: Object) -> bool:
     return bool(spec["type"] == "NodePort" or balanced)
 
 
+def needs_health_port(spec: Object) -> bool:
+    return bool(spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local")
+
+
+def allocate_health_port(spec: Object, others: Others) -> list[Cause]:
+    """The port at which a load balancer asks a node whether it has a pod of the Service."""
+    number = spec.get("healthCheckNodePort")
+    used = {port.get("nodePort") for one in others() for port in one["spec"].get("ports") or []}
+    used |= {one["spec"].get("healthCheckNodePort") for one in others()}
+    if number and (number not in NODE_PORTS or number in used):
+        return [
+            wrong("spec.healthCheckNodePort", number, "provided port is already allocated or not in the valid range")
+        ]
+    if not number:
+        used |= {port.get("nodePort") for port in spec.get("ports", [])}
+        spec["healthCheckNodePort"] = random.choice([one for one in NODE_PORTS if one not in used])  # noqa: S311
+    return []
+
+
 def fill_in(spec: Object, before: Object | None) -> None:
     """`clusterIP` and `clusterIPs[0]` are one field under two names; a client that read neither keeps both."""
     if before is None:

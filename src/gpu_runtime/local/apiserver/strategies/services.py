@@ -10,11 +10,13 @@ from gpu_runtime.local.apiserver.strategies.affinity import chosen
 from gpu_runtime.local.apiserver.strategies.service_addresses import (
     address_causes,
     allocate_address,
+    allocate_health_port,
     allocate_node_ports,
     choose_families,
     external,
     fill_in,
     headless,
+    needs_health_port,
     needs_node_ports,
     node_port_causes,
 )
@@ -46,12 +48,25 @@ class ServiceStrategy(Strategy):
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in (None, 0, ""):
                 port["targetPort"] = port.get("port", 0)
-        if kind in ("NodePort", "LoadBalancer"):
+        if _accessible(spec):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if kind in ("NodePort", "LoadBalancer", "ClusterIP"):
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:  # noqa: ARG002
+        spec = new["spec"]
+        found = []
+        if spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None":
+            ignored = [name for name in ("loadBalancerIP", "externalIPs") if spec.get(name)]
+            ignored += ["SessionAffinity"] if spec.get("sessionAffinity") != "None" else []
+            found = [f"spec.{name} is ignored for headless services" for name in ignored]
+        if spec.get("type") == "ExternalName" and spec.get("externalIPs"):
+            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if spec.get("type") != "ExternalName" and spec.get("externalName"):
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        return found
 
     def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj["status"] = {"loadBalancer": {}}
@@ -83,7 +98,7 @@ class ServiceStrategy(Strategy):
             causes.append(unsupported("spec.type", spec["type"], _TYPES))
         if "internalTrafficPolicy" in spec:
             causes += chosen("spec.internalTrafficPolicy", spec["internalTrafficPolicy"], ["Cluster", "Local"])
-        return causes + address_causes(spec) + node_port_causes(spec)
+        return causes + _traffic_causes(spec) + address_causes(spec) + node_port_causes(spec)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = []
@@ -91,6 +106,9 @@ class ServiceStrategy(Strategy):
         had = not external(before) and not external(now) and before.get("clusterIP")
         if had and now.get("clusterIPs", [""])[:1] != before.get("clusterIPs", [""])[:1]:
             causes.append(wrong("spec.clusterIPs[0]", now.get("clusterIPs"), "may not change once set"))
+        both = needs_health_port(before) and needs_health_port(now)
+        if both and now.get("healthCheckNodePort") != before.get("healthCheckNodePort"):
+            causes.append(disallowed("spec.healthCheckNodePort", "field is immutable"))
         return causes + self.validate(new)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
@@ -119,14 +137,41 @@ class ServiceStrategy(Strategy):
             causes += allocate_address(spec, others)
         if needs_node_ports(spec):
             causes += allocate_node_ports(spec, others)
+        if needs_health_port(spec):
+            if before is not None and needs_health_port(before):
+                spec.setdefault("healthCheckNodePort", before.get("healthCheckNodePort", 0))
+            else:
+                causes += allocate_health_port(spec, others)
         return causes
+
+
+def _accessible(spec: Object) -> bool:
+    """Whether traffic comes from outside of the cluster."""
+    kind = spec.get("type")
+    return kind in ("NodePort", "LoadBalancer") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+def _traffic_causes(spec: Object) -> list[Cause]:
+    field, policy = "spec.externalTrafficPolicy", spec.get("externalTrafficPolicy", "")
+    causes = []
+    if spec.get("healthCheckNodePort") and not needs_health_port(spec):
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        causes = [wrong("spec.healthCheckNodePort", spec["healthCheckNodePort"], text)]
+    if not _accessible(spec):
+        text = "may only be set for externally-accessible services"
+        return causes + ([wrong(field, policy, text)] if policy else [])
+    return causes + (chosen(field, policy, ["Cluster", "Local"]) if policy else [required(field)])
 
 
 def _drop_of_old_type(now: Object, before: Object) -> None:
     """Fields that only the old type has, and that the update left as they were, go with it."""
+    same_policy = now.get("externalTrafficPolicy") == before.get("externalTrafficPolicy")
+    if _accessible(before) and not _accessible(now) and same_policy:
+        now.pop("externalTrafficPolicy", None)
+    same_port = now.get("healthCheckNodePort") == before.get("healthCheckNodePort")
+    if needs_health_port(before) and not needs_health_port(now) and same_port:
+        now.pop("healthCheckNodePort", None)
     if before["type"] in ("NodePort", "LoadBalancer") and now["type"] not in ("NodePort", "LoadBalancer"):
-        if now.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
-            now.pop("externalTrafficPolicy", None)
         old_ports = {port.get("nodePort") for port in before.get("ports", [])}
         for port in now.get("ports", []):
             if port.get("nodePort") in old_ports:

@@ -10,6 +10,7 @@ from gpu_runtime.local.apiserver.names import dns_subdomain, qualified_name
 from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen, node_selector_causes, selector_causes
+from gpu_runtime.local.apiserver.strategies.resources import fraction_warnings
 from gpu_runtime.local.apiserver.strategies.volumes import host_path_causes
 from gpu_runtime.local.apiserver.strategy import Strategy, keep
 
@@ -48,6 +49,15 @@ def _class_causes(spec: Object) -> list[Cause]:
 class ClaimStrategy(Strategy):
     has_status = True
     returns_deleted = True
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:  # noqa: ARG002
+        amounts = new["spec"].get("resources") or {}
+        parts = ("requests", "limits")
+        return [
+            text
+            for part in parts
+            for text in fraction_warnings(f"spec.resources.{part}", amounts.get(part) or {}, "storage")
+        ]
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
