@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.api.v1alpha1.kinds import KINDS
-from gpu_runtime.local.apiserver.custom.cel import Unevaluated, Rules, Unsupported, compile_rule
+from gpu_runtime.local.apiserver.custom.cel import Rules, Unevaluated, Unsupported, compile_rule
 from gpu_runtime.local.apiserver.custom.schema_rules import schema_causes
 
 KEPT = "has(self.x) == has(oldSelf.x) && (!has(self.x) || self.x == oldSelf.x)"
