@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -22,6 +21,7 @@ from gpu_runtime.kube.errors import AlreadyExists, NotFound
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.node.capabilities import Capabilities, decide, probe
 from gpu_runtime.local.node.gpus import simulated
+from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim_documents import Limits
 from local.node.cluster import NODES, Cluster, resource
@@ -38,7 +38,7 @@ def data_dir() -> Iterator[Path]:
     yield path
     left = remains(path)
     assert left == {"processes": [], "mounts": [], "links": [], "cgroups": []}
-    shutil.rmtree(path.parent)
+    remove_tree(path.parent)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -23,6 +22,7 @@ from gpu_runtime.local.node.agent.kinds import (
 )
 from gpu_runtime.local.node.agent.services import ServiceKeeper
 from gpu_runtime.local.node.capabilities import Capabilities
+from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.runtime import PodRuntime
 from local.node.machine import remains
 from local.node.pods import a_container, a_pod
@@ -38,7 +38,7 @@ def other_data_dir() -> Iterator[Path]:
     path.mkdir()
     yield path
     assert remains(path) == {"processes": [], "mounts": [], "links": [], "cgroups": []}
-    shutil.rmtree(path.parent)
+    remove_tree(path.parent)
 
 
 async def serve_web(runtime: PodRuntime, name: str, stack: AsyncExitStack) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 from equipment.servers import ApiServer, use_running
 from equipment.waiting import eventually_sync
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
+from gpu_runtime.local.node.removal import remove_tree
 from local.node.machine import remains
 from local.workloads.embedded import children, local_cluster
 from local.workloads.scenarios import restarts
@@ -47,7 +47,7 @@ def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="gpu-runtime-test-", dir="/var/tmp"))
     yield path
     assert remains(path / "data") == NOTHING
-    shutil.rmtree(path)
+    remove_tree(path)
 
 
 def world_of(folder: Path) -> World:
