@@ -54,16 +54,16 @@ def _apply(document: Any, operation: dict[str, Any]) -> Any:
         raise PatchFailed("operation missing path field")
     match kind:
         case "add":
-            return _add(document, pointer, copy.deepcopy(_value(operation)))
+            return _set(document, pointer, copy.deepcopy(_value(operation)), insert=True)
         case "remove":
             return _remove(document, pointer)
         case "replace":
-            return _replace(document, pointer, copy.deepcopy(_value(operation)))
+            return _set(document, pointer, copy.deepcopy(_value(operation)), insert=False)
         case "move":
             value = _lookup(document, _source(operation))
-            return _add(_remove(document, _source(operation)), pointer, value)
+            return _set(_remove(document, _source(operation)), pointer, value, insert=True)
         case "copy":
-            return _add(document, pointer, copy.deepcopy(_lookup(document, _source(operation))))
+            return _set(document, pointer, copy.deepcopy(_lookup(document, _source(operation))), insert=True)
         case "test":
             if _lookup(document, pointer, missing=None) != operation.get("value"):
                 raise PatchFailed(f"testing value {pointer} failed: test failed")
@@ -127,30 +127,18 @@ def _index(part: str, last: int, pointer: str) -> int:
     return int(part)
 
 
-def _add(document: Any, pointer: str, value: Any) -> Any:
+def _set(document: Any, pointer: str, value: Any, *, insert: bool) -> Any:
     if pointer == "":
         return value
     parent, last = _parent(document, pointer)
     if isinstance(parent, dict):
         parent[last] = value
-    elif isinstance(parent, list):
-        at = len(parent) if last == "-" else _index(last, len(parent), pointer)
-        parent.insert(at, value)
-    else:
+    elif not isinstance(parent, list):
         raise PatchFailed(f"doc is missing path: {pointer}: missing value")
-    return document
-
-
-def _replace(document: Any, pointer: str, value: Any) -> Any:
-    if pointer == "":
-        return value
-    parent, last = _parent(document, pointer)
-    if isinstance(parent, dict):
-        parent[last] = value
-    elif isinstance(parent, list):
+    elif insert:
+        parent.insert(len(parent) if last == "-" else _index(last, len(parent), pointer), value)
+    else:
         parent[_index(last, len(parent) - 1, pointer)] = value
-    else:
-        raise PatchFailed(f"doc is missing path: {pointer}: missing value")
     return document
 
 

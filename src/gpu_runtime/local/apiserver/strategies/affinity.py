@@ -16,12 +16,13 @@ def selector_causes(selector: Object, field: str) -> list[Cause]:
     """A LabelSelector."""
     causes = label_causes(selector.get("matchLabels") or {}, f"{field}.matchLabels")
     for at, one in enumerate(selector.get("matchExpressions") or []):
-        causes += _label_expression(one, f"{field}.matchExpressions[{at}]")
+        causes += _expression(one, f"{field}.matchExpressions[{at}]")
     return causes
 
 
-def _label_expression(one: Object, field: str) -> list[Cause]:
-    causes = []
+def _expression(one: Object, field: str, *, ordered: bool = False) -> list[Cause]:
+    """One expression about labels; those of nodes may be compared as numbers, too."""
+    causes: list[Cause] = []
     operator, values = one.get("operator", ""), one.get("values") or []
     if operator in ("In", "NotIn"):
         if not values:
@@ -30,6 +31,9 @@ def _label_expression(one: Object, field: str) -> list[Cause]:
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             causes.append(disallowed(f"{field}.values", text))
+    elif ordered and operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            causes.append(required(f"{field}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
     else:
         causes.append(wrong(f"{field}.operator", operator, "not a valid selector operator"))
     causes += [wrong(f"{field}.key", one.get("key", ""), message) for message in qualified_name(one.get("key", ""))]
@@ -75,30 +79,9 @@ def _weight(one: Object, field: str) -> list[Cause]:
 def _term(term: Object, field: str) -> list[Cause]:
     causes = []
     for at, one in enumerate(term.get("matchExpressions") or []):
-        causes += _node_expression(one, f"{field}.matchExpressions[{at}]")
+        causes += _expression(one, f"{field}.matchExpressions[{at}]", ordered=True)
     for at, one in enumerate(term.get("matchFields") or []):
         causes += _field_expression(one, f"{field}.matchFields[{at}]")
-    return causes
-
-
-def _node_expression(one: Object, field: str) -> list[Cause]:
-    causes: list[Cause] = []
-    operator, values = one.get("operator", ""), one.get("values") or []
-    if operator in ("In", "NotIn"):
-        if not values:
-            causes.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(disallowed(f"{field}.values", text))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            causes.append(required(f"{field}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
-    else:
-        causes.append(wrong(f"{field}.operator", operator, "not a valid selector operator"))
-    causes += [wrong(f"{field}.key", one.get("key", ""), message) for message in qualified_name(one.get("key", ""))]
-    for at, value in enumerate(values):
-        causes += [wrong(f"{field}.values[{at}]", value, message) for message in label_value(value)]
     return causes
 
 
