@@ -10,6 +10,7 @@ import pytest
 from equipment import servers
 from equipment.fake_nodes import add_fake_nodes
 from equipment.servers import ApiServer
+from equipment.soak import FIXED_SEED, Soak
 
 FAKE_NODES = 3
 
@@ -37,6 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the API server that tests run on; "
         f"{servers.RUNNING_SERVER}=FILE uses a real one that already runs instead of starting one",
     )
+    parser.addoption("--soak-seed", type=int, default=FIXED_SEED, help="the seed of randomised tests (fixture soak)")
+    parser.addoption("--soak-rounds", type=int, help="how many rounds they run, instead of each test's own number")
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> Soak:
+    """Seed and number of rounds of a randomised test. Put the seed into its failure messages."""
+    return Soak(request.config.getoption("--soak-seed"), request.config.getoption("--soak-rounds"))
 
 
 @pytest.fixture(scope="session")
