@@ -32,10 +32,13 @@ test-unit: .venv/.ready ## pure tests, no server
 test-local: .venv/.ready ## tests on the embedded cluster
 	$(BIN)/pytest -q tests/local
 
-test-kube: .venv/.ready ## tests on a real Kubernetes API server (builds it once: go, 5 minutes)
+build-kube: .venv/.ready ## the programs of a real Kubernetes (once: go, 5 minutes)
+	@PYTHONPATH=hack $(BIN)/python -m realkube build
+
+test-kube: build-kube ## tests on a real Kubernetes API server
 	$(BIN)/pytest -q tests/kube
 
-test-faults: .venv/.ready ## crashes, races and watch faults
+test-faults: build-kube ## crashes, races and watch faults
 	$(BIN)/pytest -q tests/faults
 
 check: .venv/.ready ## format, lint, types, layers, generated files
@@ -53,7 +56,7 @@ generate: .venv/.ready ## write every other generated file: the OpenAPI document
 swagger: generate ## the same, by the name that people look for
 
 ci: .venv/.ready ## everything CI runs, with a line a step
-	@$(BIN)/python hack/ci.py check unit local kube faults
+	@$(BIN)/python hack/ci.py --strict check unit build local kube faults
 
 mutants: .venv/.ready ## break each rule of the controller runtime in a copy and show that its test fails
 	PYTHONPATH=hack $(BIN)/python hack/mutants.py
@@ -78,4 +81,4 @@ lock: .venv/.ready ## re-pin requirements/ from pyproject.toml
 clean: ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help setup run test test-unit test-local test-kube test-faults check fix manifests generate swagger ci mutants cluster-up cluster-down gpu-check bench lock clean
+.PHONY: help setup run test test-unit test-local build-kube test-kube test-faults check fix manifests generate swagger ci mutants cluster-up cluster-down gpu-check bench lock clean

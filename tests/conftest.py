@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from equipment import servers
+from equipment import left_out, servers
 from equipment.fake_nodes import add_fake_nodes
 from equipment.servers import ApiServer
 from equipment.soak import FIXED_SEED, Soak
@@ -28,6 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
     for what in ("function _SelectorTransport.__del__", "socket.socket"):
         ignored = f"ignore:Exception ignored in. <{what}:pytest.PytestUnraisableExceptionWarning"
         config.addinivalue_line("filterwarnings", ignored)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in left_out.lines(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,10 +1,10 @@
-"""`python -m realkube up|down`: a complete real Kubernetes on this machine."""
+"""`python -m realkube build|up|down`: the programs of Kubernetes, and a complete real one on this machine."""
 
 from __future__ import annotations
 
 import sys
 
-from realkube import cluster, supervisor
+from realkube import binaries, cluster, supervisor
 from realkube.errors import RealKubeError
 from realkube.site import Site
 
@@ -17,6 +17,9 @@ def main(arguments: list[str]) -> int:
     """Run one command; what a person can act on is one line and status 1."""
     try:
         match arguments:
+            case ["build"]:
+                binaries.ensure(*binaries.PROGRAMS, say=say)
+                binaries.kwok_stages(say)
             case ["up"]:
                 cluster.up(Site.from_environment(), say)
             case ["down"]:
@@ -24,7 +27,7 @@ def main(arguments: list[str]) -> int:
             case ["supervise"]:
                 supervisor.supervise(Site.from_environment())
             case _:
-                print("usage: python -m realkube up|down", file=sys.stderr)
+                print("usage: python -m realkube build|up|down", file=sys.stderr)
                 return 2
     except RealKubeError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -19,6 +19,7 @@ from typing import Any
 from equipment.waiting import eventually_sync
 from gpu_runtime.cmd.up.layout import Layout
 from gpu_runtime.cmd.up.status import Picture, look
+from realkube import binaries
 from realkube.api import Access
 from realkube.process import free_ports
 
@@ -156,8 +157,5 @@ def end(up: Up) -> None:
 
 def kubectl() -> Path | None:
     """The kubectl of this machine, if it has one."""
-    found = shutil.which("kubectl")
-    if found is None:
-        built = sorted(Path("~/.cache/gpu-runtime/kube").expanduser().glob("*/kubectl"))
-        return built[-1] if built else None
-    return Path(found)
+    installed = shutil.which("kubectl")
+    return Path(installed) if installed else binaries.found("kubectl")

@@ -1,0 +1,102 @@
+"""One step of CI: a command with a time limit, in an environment that cannot weaken it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SECONDS_TO_TELL = 30.0
+"""How long pytest may take to show where it was interrupted and to stop what its fixtures started."""
+WEAKENING = re.compile(
+    r"(GPU_RUNTIME|HYPOTHESIS|KUBERNETES|MYPY|PYTEST|RUFF|SCHEMATHESIS)_\w+"
+    r"|KUBEBUILDER_ASSETS|KUBECONFIG|MYPYPATH|PYTHON(ASYNCIODEBUG|OPTIMIZE|PATH|STARTUP|WARNINGS)"
+)
+"""Variables that change what a check does: other options, fewer examples, another server, no asserts."""
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    command: Sequence[str]
+    minutes: float = 10.0
+    """A limit that only a program that hangs reaches: several times what a busy machine needs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended and everything that it wrote."""
+
+    code: int
+    output: str
+    timed_out: bool = False
+
+
+def weakening(environment: Mapping[str, str]) -> list[str]:
+    """The variables of the environment that a strict run does without."""
+    return sorted(name for name in environment if WEAKENING.fullmatch(name))
+
+
+def cleared(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not WEAKENING.fullmatch(name)}
+
+
+def run(step: Step, environment: Mapping[str, str]) -> Outcome:
+    """Runs a step to its end or to its time limit."""
+    # A file and not a pipe: a process that outlives the step would keep a pipe open, and reading it would not end.
+    with tempfile.TemporaryFile() as written:
+        child = subprocess.Popen(
+            step.command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            timed_out = not ended(child, step.minutes * 60)
+            if timed_out:
+                child.send_signal(signal.SIGINT)
+                ended(child, SECONDS_TO_TELL)
+        finally:
+            kill(child)
+        written.seek(0)
+        return Outcome(child.returncode, written.read().decode(errors="replace"), timed_out)
+
+
+def ended(child: subprocess.Popen[bytes], within: float) -> bool:
+    try:
+        child.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def kill(child: subprocess.Popen[bytes]) -> None:
+    """Ends the command, its process group and its descendants, which may be in sessions of their own."""
+    for process in [] if child.poll() is not None else descendants(child.pid):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # also when the command ended by itself: it may have left others behind
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def descendants(process: int) -> list[int]:
+    """The children of a process, their children, and so on."""
+    parents: dict[int, int] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = [process]
+    for parent in found:
+        found += [child for child, its_parent in parents.items() if its_parent == parent]
+    return found[1:]

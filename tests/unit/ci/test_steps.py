@@ -1,0 +1,88 @@
+"""A step of CI ends in time, cannot be weakened from outside, and says what it left out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import ci
+import steps
+from equipment.waiting import eventually_sync
+from steps import Step
+
+A_MOMENT = 1 / 60  # minutes
+HANGS = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
+pathlib.Path(sys.argv[1]).write_text(str(child.pid))
+print("it hangs here", flush=True)
+while True:
+    try:
+        time.sleep(3600)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def python(source: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", source, *arguments]
+
+
+def lives(process: int) -> bool:
+    try:
+        state = Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # killed, and not yet reaped by whoever adopted it
+
+
+def test_a_step_that_hangs_is_killed_with_everything_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(steps, "SECONDS_TO_TELL", 1.0)
+    step = Step("a step", python(HANGS, str(tmp_path / "child")), minutes=A_MOMENT)
+    outcome = ci.timed(step, dict(os.environ), strict=False)
+    assert outcome is not None
+    said = capsys.readouterr().out
+    assert "killed after its limit" in said
+    assert "it hangs here" in said
+    child = int((tmp_path / "child").read_text())
+    eventually_sync(lambda: not lives(child), what="the child of the step is gone")
+
+
+def test_the_environment_cannot_weaken_a_strict_run() -> None:
+    given = {
+        "GPU_RUNTIME_TEST_KUBECONFIG": "file",
+        "GPU_RUNTIME_KILLS": "1",
+        "HYPOTHESIS_PROFILE": "quick",
+        "KUBEBUILDER_ASSETS": "folder",
+        "KUBECONFIG": "file",
+        "PYTEST_ADDOPTS": "-k nothing",
+        "PYTEST_TIMEOUT": "0",
+        "PYTHONOPTIMIZE": "1",
+        "PYTHONPATH": "folder",
+        "PYTHONWARNINGS": "ignore",
+    }
+    kept = {"HOME": "/home/someone", "PATH": "/usr/bin", "XDG_CACHE_HOME": "/cache", "PYTHONUNBUFFERED": "1"}
+    assert steps.cleared({**given, **kept}) == kept
+    assert steps.weakening({**given, **kept}) == sorted(given)
+
+
+@pytest.mark.parametrize("line", ["3 steps were left out for want of a kubectl: a, b", "1 test was left out: no root"])
+def test_what_is_left_out_is_told_and_is_red_in_a_strict_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    step = Step("a step", python(f"print({line!r})"))
+    assert ci.timed(step, dict(os.environ), strict=False) is None
+    assert line in capsys.readouterr().out
+    assert ci.timed(step, dict(os.environ), strict=True) is not None
+    assert "FAIL" in capsys.readouterr().out
+
+
+def test_every_step_of_ci_has_a_time_limit() -> None:
+    assert all(0 < step.minutes <= 60 for stage in ci.STAGES.values() for step in stage)
+
+
+def test_every_test_has_a_time_limit(pytestconfig: pytest.Config) -> None:
+    assert float(pytestconfig.getini("timeout")) > 0
