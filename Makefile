@@ -56,10 +56,13 @@ generate: .venv/.ready ## write every other generated file: the OpenAPI document
 swagger: generate ## the same, by the name that people look for
 
 ci: .venv/.ready ## everything CI runs, with a line a step
-	@$(BIN)/python hack/ci.py --strict check unit build local kube faults
+	@$(BIN)/python hack/ci.py --strict check unit build local kube faults mutants
 
-mutants: .venv/.ready ## break each rule of the controller runtime in a copy and show that its test fails
-	PYTHONPATH=hack $(BIN)/python hack/mutants.py
+mutants: .venv/.ready ## change each guarded line of the source and show that its test fails (ARGS="-k NAME")
+	PYTHONPATH=hack $(BIN)/python hack/mutants.py $(ARGS)
+
+soak: .venv/.ready ## randomised tests with new seeds (MINUTES=5 SEED= ROUNDS=)
+	@PYTHONPATH=hack $(BIN)/python hack/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 cluster-up: .venv/.ready ## a complete real Kubernetes on this machine (root; Debian)
 	PYTHONPATH=hack $(BIN)/python -m realkube up
@@ -81,4 +84,4 @@ lock: .venv/.ready ## re-pin requirements/ from pyproject.toml
 clean: ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help setup run test test-unit test-local build-kube test-kube test-faults check fix manifests generate swagger ci mutants cluster-up cluster-down gpu-check bench lock clean
+.PHONY: help setup run test test-unit test-local build-kube test-kube test-faults check fix manifests generate swagger ci mutants soak cluster-up cluster-down gpu-check bench lock clean

@@ -16,6 +16,7 @@ from pathlib import Path
 from steps import Outcome, Step, cleared, run, weakening
 
 PYTHON = sys.executable
+HACK = ("env", "PYTHONPATH=hack", PYTHON)
 
 
 def program(name: str) -> str:
@@ -36,7 +37,7 @@ STAGES: dict[str, list[Step]] = {
     ],
     "unit": [Step("unit tests", pytest("tests/unit"), minutes=30)],
     # Before the tiers that use them: a test's time limit does not allow for the building of Kubernetes.
-    "build": [Step("build kubernetes", ["env", "PYTHONPATH=hack", PYTHON, "-m", "realkube", "build"], minutes=40)],
+    "build": [Step("build kubernetes", [*HACK, "-m", "realkube", "build"], minutes=40)],
     "local": [
         Step("local tests", pytest("tests/local"), minutes=40),
         # The controller runtime's own suite, faults and all, with our server in place of the real one.
@@ -44,6 +45,8 @@ STAGES: dict[str, list[Step]] = {
     ],
     "kube": [Step("kube tests", pytest("tests/kube"), minutes=60)],
     "faults": [Step("fault tests", pytest("tests/faults"), minutes=40)],
+    # As many as there is time for, others after each commit; `make mutants` tries all.
+    "mutants": [Step("some mutants", [*HACK, "hack/mutants.py", "--tests-are-green", "--minutes=3"], minutes=20)],
 }
 
 
@@ -98,9 +101,11 @@ def left_out(output: str) -> list[str]:
 
 
 def counted(output: str) -> str:
-    """pytest's own count of the tests, if there is one."""
-    found = re.findall(r"^(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s", output, re.MULTILINE)
-    return found[-1] if found else ""
+    """pytest's own count of the tests, or that of the mutants, if there is one."""
+    found = re.findall(
+        r"^(\d+ \w+(?:, \d+ \w+)*) in [\d.]+s|^(\d+ of \d+ mutants were noticed.*)$", output, re.MULTILINE
+    )
+    return "".join(found[-1]) if found else ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Breaks each guarded line of the source in a copy and shows that the test beside it fails.
+"""Changes guarded lines of the source, one at a time, and shows that the test beside each notices.
 
 Tests carry `@mutant(path, before, after)` (tests/equipment/mutation.py). A mutant that survives shows a test that
 cannot fail.
@@ -6,23 +6,33 @@ cannot fail.
 
 from __future__ import annotations
 
+import argparse
+import io
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from realkube import binaries
 from realkube.control_plane import ControlPlane
+from steps import Step, cleared, run
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "gpu_runtime"
 TESTS_FAILED = 1
-SECONDS_A_MUTANT = 300
+MINUTES_A_MUTANT = 3.0
+PATIENCE = "0.3"
+"""Tests wait so much shorter than usual: most mutants are noticed when a wait ends in vain."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,23 @@ class Mutant:
     path: str
     before: str
     after: str
+
+    @property
+    def needs_server(self) -> bool:
+        """Whether the test asks for an API server, which is shared with other tests."""
+        return self.test.startswith(("tests/kube/", "tests/faults/"))
+
+    @property
+    def runs_beside_others(self) -> bool:
+        """Whether the test has nothing that another process uses: in the runtime's suite each has its namespace."""
+        return self.test.startswith(("tests/unit/", "tests/kube/runtime/"))
+
+    @property
+    def changes_embedded_server(self) -> bool:
+        return self.path.startswith("local/")
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.before!r} -> {self.after!r}\n         {self.test}"
 
 
 class Collector:
@@ -46,58 +73,170 @@ class Collector:
                 self.mutants[Mutant(test, **mark.kwargs)] = None
 
 
-def main(arguments: list[str]) -> int:
-    collector = Collector()
-    code = pytest.main(["--collect-only", "-qq", "--no-header", *(arguments or ["tests"])], plugins=[collector])
-    if code != pytest.ExitCode.OK or not collector.mutants:
-        print("cannot collect the tests that carry a mutant", file=sys.stderr)
+@dataclass
+class Trial:
+    """Tries mutants on several threads; one of them alone takes those that need the server or the machine alone."""
+
+    server: str
+    environment: dict[str, str]
+    deadline: float
+    survivors: list[Mutant] = field(default_factory=list)
+    tried: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def work(self, *queues: list[Mutant]) -> None:
+        for queue in queues:
+            while (mutant := self._next(queue)) is not None:
+                began = time.monotonic()
+                word, output = self.judge(mutant)
+                with self._lock:
+                    self.tried += 1
+                    print(f"{word:<8} {time.monotonic() - began:5.1f} s  {mutant.test}", flush=True)
+                    if word != "noticed":
+                        self.survivors.append(mutant)
+                        print(output[-3000:], flush=True)
+
+    def _next(self, queue: list[Mutant]) -> Mutant | None:
+        with self._lock:
+            return queue.pop() if queue and time.monotonic() < self.deadline else None
+
+    def judge(self, mutant: Mutant) -> tuple[str, str]:
+        """`noticed` when the test fails, and fails as a test, on the changed source; else what happened."""
+        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+            overlay(Path(folder), mutant)
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", mutant.test]
+            if mutant.needs_server:
+                command.append(f"--server={self._server_for(mutant)}")
+            outcome = run(Step("mutant", command, MINUTES_A_MUTANT), self._environment_for(mutant, folder))
+        if outcome.timed_out:
+            return "noticed", "it hung"
+        if outcome.code == TESTS_FAILED:
+            # A fixture that cannot be set up says nothing of the rule that the test is about.
+            never_ran = "ERROR at setup of" in outcome.output and "\nFAILED " not in outcome.output
+            return ("BROKEN" if never_ran else "noticed"), outcome.output
+        return ("MISSED" if outcome.code == 0 else "BROKEN"), outcome.output
+
+    def _server_for(self, mutant: Mutant) -> str:
+        """A change of the embedded server is seen on a server of its own alone."""
+        return "embedded" if mutant.changes_embedded_server else self.server
+
+    def _environment_for(self, mutant: Mutant, folder: str) -> dict[str, str]:
+        environment = dict(self.environment) if mutant.needs_server else cleared(self.environment)
+        changes = {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1", "GPU_RUNTIME_TEST_PATIENCE": PATIENCE}
+        return {**environment, **changes}
+
+
+def overlay(folder: Path, mutant: Mutant) -> None:
+    """The package with one changed file: folders beside its path are links, with the bytecode that is there."""
+    source, copy = PACKAGE, folder / PACKAGE.name
+    for name in (*Path(mutant.path).parts[:-1], ""):
+        copy.mkdir()
+        for each in source.iterdir():
+            if each.is_dir() and each.name != name:
+                (copy / each.name).symlink_to(each)
+            elif each.is_file():
+                shutil.copy2(each, copy / each.name)
+        source, copy = source / name, copy / name
+    file = folder / PACKAGE.name / mutant.path
+    file.write_text(file.read_text().replace(mutant.before, mutant.after))
+
+
+def stale(mutant: Mutant) -> str:
+    """Why the change cannot be made any more; nothing when it can."""
+    file = PACKAGE / mutant.path
+    count = file.read_text().count(mutant.before) if file.is_file() else 0
+    return "" if count == 1 else f"STALE    {count} times in the source: {mutant}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(arguments)
+    mutants = [mutant for mutant in collected(options.tests) if options.k in f"{mutant.path} {mutant.test}"]
+    if not mutants:
+        print("no test carries such a mutant", file=sys.stderr)
         return 2
-    print(f"\n{len(collector.mutants)} mutants")
-    with shared_server() as environment:
-        survivors = [mutant for mutant in collector.mutants if not killed(mutant, environment)]
-    for mutant in survivors:
-        print(f"SURVIVED {mutant.path}: {mutant.before!r} -> {mutant.after!r}\n         {mutant.test}")
-    print(f"{len(collector.mutants) - len(survivors)} of {len(collector.mutants)} mutants were noticed")
-    return 1 if survivors else 0
+    unusable = [line for mutant in mutants if (line := stale(mutant))]
+    print(f"{len(mutants)} mutants, order {options.seed}", *unusable, sep="\n", flush=True)
+    if options.list:
+        print(*mutants, sep="\n")
+    if options.list or unusable:
+        return 1 if unusable else 0
+    random.Random(options.seed).shuffle(mutants)
+    with environment_of(mutants, options.server) as environment:
+        if not options.tests_are_green and not green(mutants, options.server, environment):
+            return 2
+        trial = Trial(options.server, environment, time.monotonic() + options.minutes * 60)
+        try_all(trial, mutants)
+    print(*(f"SURVIVED {mutant}" for mutant in trial.survivors), sep="\n")
+    untried = f"; no time for {left}" if (left := len(mutants) - trial.tried) else ""
+    print(f"{trial.tried - len(trial.survivors)} of {trial.tried} mutants were noticed{untried}")
+    return 1 if trial.survivors else 0
 
 
-def killed(mutant: Mutant, environment: dict[str, str]) -> bool:
-    """True when the test fails, and fails as a test, on the changed copy."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        source = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        file = source / "gpu_runtime" / mutant.path
-        text = file.read_text()
-        if text.count(mutant.before) != 1:
-            print(f"STALE    {mutant.path}: {mutant.before!r} occurs {text.count(mutant.before)} times")
+def collected(tests: Sequence[str]) -> list[Mutant]:
+    collector, said = Collector(), io.StringIO()
+    with redirect_stdout(said):
+        code = pytest.main(["--collect-only", "-qq", "--no-header", *tests], plugins=[collector])
+    if code != pytest.ExitCode.OK:
+        sys.exit(f"{said.getvalue()}\nthe tests cannot be collected")
+    return list(collector.mutants)
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    built = binaries.found("kube-apiserver") is not None
+    parser = argparse.ArgumentParser(prog="mutants.py", description=__doc__)
+    add = parser.add_argument
+    add("tests", nargs="*", default=["tests"], help="files, folders or names of tests, as pytest takes them")
+    add("-k", default="", metavar="TEXT", help="only where the source's path or the test's name contains this")
+    add("--list", action="store_true", help="show the mutants and try none")
+    add("--minutes", type=float, default=float("inf"), help="begin no further mutant after this time")
+    add("--seed", default=state(), help="the order in which they are tried; another one after each commit")
+    add("--server", choices=("real", "embedded"), default="real" if built else "embedded")
+    add("--tests-are-green", action="store_true", help="do not run the tests on the unchanged source first")
+    return parser.parse_args(arguments)
+
+
+def state() -> str:
+    """Eight digits of the committed tree: a time limit leaves out other mutants after each commit."""
+    command = ["git", "rev-parse", "HEAD^{tree}"]
+    tree = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return tree.stdout[:8] if tree.returncode == 0 else os.urandom(4).hex()
+
+
+def green(mutants: Sequence[Mutant], server: str, environment: dict[str, str]) -> bool:
+    """Whether the tests pass on the unchanged source: one that is red anyway would notice everything."""
+    for needs_server in (False, True):
+        tests = sorted({mutant.test for mutant in mutants if mutant.needs_server == needs_server})
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", *tests]
+        if needs_server:
+            command.append(f"--server={server}")
+        given = environment if needs_server else cleared(environment)
+        outcome = run(Step("tests on the unchanged source", command, 60.0), given) if tests else None
+        if outcome is not None and outcome.code != 0:
+            print(f"{outcome.output}\nthe tests are red on the unchanged source", flush=True)
             return False
-        file.write_text(text.replace(mutant.before, mutant.after))
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", mutant.test]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env={**environment, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
-                capture_output=True,
-                text=True,
-                timeout=SECONDS_A_MUTANT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            print(f"noticed  {mutant.test} (it hung)", flush=True)
-            return True
-    noticed = done.returncode == TESTS_FAILED
-    print(f"{'noticed ' if noticed else 'MISSED  '} {mutant.test}", flush=True)
-    if not noticed and done.returncode != 0:
-        print(done.stdout[-3000:] + done.stderr[-1000:])
-    return noticed
+    return True
+
+
+def try_all(trial: Trial, mutants: Sequence[Mutant]) -> None:
+    beside = [mutant for mutant in mutants if mutant.runs_beside_others]
+    alone = [mutant for mutant in mutants if not mutant.runs_beside_others]
+    threads = [threading.Thread(target=trial.work, args=queues) for queues in ((alone, beside), (beside,), (beside,))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @contextmanager
-def shared_server() -> Iterator[dict[str, str]]:
-    """The environment of one real control plane for all mutants: a start for each would take most of the time."""
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ControlPlane(Path(folder) / "plane") as plane:
-        yield {**os.environ, "GPU_RUNTIME_TEST_KUBECONFIG": str(plane.kubeconfig)}
+def environment_of(mutants: Sequence[Mutant], server: str) -> Iterator[dict[str, str]]:
+    """With one real control plane for all tests that need a server: a start for each would take most of the time."""
+    environment = cleared(os.environ)
+    with ExitStack() as stack:
+        if server == "real" and any(mutant.needs_server for mutant in mutants):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants-"))
+            plane = stack.enter_context(ControlPlane(Path(folder) / "plane"))
+            environment["GPU_RUNTIME_TEST_KUBECONFIG"] = str(plane.kubeconfig)
+        yield environment
 
 
 if __name__ == "__main__":

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import hypothesis
 import pytest
 
 from equipment import left_out, servers
+from equipment import soak as soaking
 from equipment.fake_nodes import add_fake_nodes
 from equipment.servers import ApiServer
-from equipment.soak import FIXED_SEED, Soak
+from equipment.soak import Soak
 
 FAKE_NODES = 3
 
-# No example is judged by the time it takes, which says more of the machine than of us, and a red run stays red.
-hypothesis.settings.register_profile(
-    "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("suite")
 
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    soaking.configure(config)
     # aiohttp waits for no connection that it closes itself between two requests, because the server asked for it or a
     # stream was left early. TLS has a farewell: on a busy machine the test has ended before, and it is another one that
     # would be red when the garbage is collected.
@@ -43,14 +39,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the API server that tests run on; "
         f"{servers.RUNNING_SERVER}=FILE uses a real one that already runs instead of starting one",
     )
-    parser.addoption("--soak-seed", type=int, default=FIXED_SEED, help="the seed of randomised tests (fixture soak)")
-    parser.addoption("--soak-rounds", type=int, help="how many rounds they run, instead of each test's own number")
+    soaking.add_options(parser)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--soak-only"):
+        kept = soaking.only_randomised(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
 
 
 @pytest.fixture(scope="session")
 def soak(request: pytest.FixtureRequest) -> Soak:
     """Seed and number of rounds of a randomised test. Put the seed into its failure messages."""
-    return Soak(request.config.getoption("--soak-seed"), request.config.getoption("--soak-rounds"))
+    return soaking.options(request.config)
 
 
 @pytest.fixture(scope="session")

@@ -10,14 +10,15 @@ import pytest
 
 from equipment.seeds import fresh_seed
 from equipment.servers import ApiServer
+from equipment.soak import Soak
 from kube.differential.generated.lanes import Outcome, run_lanes
 from kube.differential.running import Pair
 from kube.differential.tolerated import Tolerance
 
 CALLS = 2000
 FIXED_SEED = "one"
-FRESH_SEED = fresh_seed("GPU_RUNTIME_DIFFERENTIAL_SEED")
-"""Printed; set the variable to send the same calls again."""
+SEED = "GPU_RUNTIME_DIFFERENTIAL_SEED"
+"""Set to the seed that a run printed, it sends the same calls again."""
 
 
 def served(server: ApiServer) -> set[tuple[str, str]]:
@@ -40,8 +41,22 @@ def summary(outcome: Outcome) -> str:
 
 
 @pytest.mark.usefixtures("scene")
-@pytest.mark.parametrize("seed", [FIXED_SEED, pytest.param(FRESH_SEED, id="fresh")])
 async def test_generated_calls_are_answered_the_same(
+    pair: Pair, tolerance: Tolerance, report: TextIO, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await compare(FIXED_SEED, pair, tolerance, report, capsys)
+
+
+@pytest.mark.usefixtures("scene")
+async def test_calls_that_no_run_sent_before_are_answered_the_same(
+    pair: Pair, tolerance: Tolerance, report: TextIO, capsys: pytest.CaptureFixture[str], soak: Soak
+) -> None:
+    first = fresh_seed(SEED) if soak.given_seed is None else str(soak.seed)
+    for number in range(soak.rounds(1)):
+        await compare(f"{first}-{number}" if number else first, pair, tolerance, report, capsys)
+
+
+async def compare(
     seed: str, pair: Pair, tolerance: Tolerance, report: TextIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = await run_lanes(pair, seed, CALLS, secrets.token_hex(3), tolerance)

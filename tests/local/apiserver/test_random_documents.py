@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from equipment.soak import Soak
 from gpu_runtime.local.apiserver.builtin import add_builtin_kinds
 from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind, Registry
 from gpu_runtime.local.apiserver.schema import (
@@ -33,8 +34,8 @@ TEXTS = ["a", "", "A b", "None", "Always", "10.0.0.1", "x" * 300, "1%", "Cluster
 class Maker:
     """Makes documents that fit a schema more often than not."""
 
-    def __init__(self, seed: str) -> None:
-        self._chance = random.Random(seed)
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
 
     def value(self, node: Node, depth: int = 0) -> Any:
         chance = self._chance
@@ -71,12 +72,12 @@ def kinds() -> list[Kind]:
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.plural)
-async def test_a_random_document_never_breaks_the_server(api: Api, namespace: str, kind: Kind) -> None:
+async def test_a_random_document_never_breaks_the_server(api: Api, namespace: str, kind: Kind, soak: Soak) -> None:
     assert isinstance(kind.format, BuiltinFormat)
     prefix = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     path = f"{prefix}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{prefix}/{kind.plural}"
-    maker = Maker(kind.plural)
-    for number in range(DOCUMENTS):
+    maker = Maker(soak.random(kind.plural))
+    for number in range(soak.rounds(DOCUMENTS)):
         name = f"{namespace}-{number}"
         document = maker.value(kind.format.node)
         meta = document.get("metadata")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from equipment.installation import Up, running_up
+from equipment.soak import Soak
 from equipment.waiting import eventually_sync
 from local.contract.refusals import BASE, Process, runtime_api, unreachable, valid
 from local.contract.report import Documented, Report
@@ -77,8 +78,9 @@ def furnished_unit(name: str) -> dict[str, Any]:
 
 
 def test_every_answer_is_documented_and_every_documented_answer_is_seen(
-    up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[str], soak: Soak
 ) -> None:
+    seed = SEED if soak.given_seed is None else soak.seed
     with urllib.request.urlopen(f"{up.url}/swagger/openapi.json") as answer:
         document = json.load(answer)
     documented = {
@@ -87,10 +89,10 @@ def test_every_answer_is_documented_and_every_documented_answer_is_seen(
         for method, operation in methods.items()
         for status in operation["responses"]
     }
-    report = generated(up, tmp_path)
+    report = generated(up, tmp_path, seed)
     with capsys.disabled():
         sys.stdout.write(
-            f"\nseed {SEED:x}: {report.requests} requests, {100 * report.successes / report.requests:.0f} % 2xx, "
+            f"\nseed {seed:x}: {report.requests} requests, {100 * report.successes / report.requests:.0f} % 2xx, "
             f"{len(documented & report.answers.keys())} of {len(documented)} documented answers\n"
         )
     assert report.failures == []
@@ -107,10 +109,10 @@ def test_every_answer_is_documented_and_every_documented_answer_is_seen(
     assert answered - documented == set()
 
 
-def generated(up: Up, folder: Path) -> Report:
+def generated(up: Up, folder: Path, seed: int) -> Report:
     """Every phase with right and wrong requests, and right ones alone beside them, so that enough succeed."""
     config = folder / "schemathesis.toml"
-    fixed = f"seed = {SEED}\nhooks = '{HERE / 'generation.py'}'\n"
+    fixed = f"seed = {seed}\nhooks = '{HERE / 'generation.py'}'\n"
     config.write_text(fixed + (HERE / "schemathesis.toml").read_text())
     with ThreadPoolExecutor() as pool:  # each is one busy thread of Python, and has names of its own
         events = list(pool.map(lambda run: schemathesis(up, folder, config, *run), RUNS.items()))

@@ -25,6 +25,7 @@ from hypothesis.stateful import (
 )
 
 from equipment.servers import RUNNING_SERVER, use_running
+from equipment.soak import Soak
 from local.model.connection import Connection, Json
 from local.model.model import Model, Thing
 from realkube.api import Access
@@ -200,12 +201,12 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
         opened.close()
 
 
-def test_a_client_observes_what_the_model_allows(connection: Connection) -> None:
+def test_a_client_observes_what_the_model_allows(connection: Connection, soak: Soak) -> None:
     ServerMachine.connection = connection
     run_state_machine_as_test(
         ServerMachine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=soak.rounds(EXAMPLES),
             stateful_step_count=25,
             deadline=None,
             database=None,
