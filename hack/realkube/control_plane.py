@@ -110,6 +110,10 @@ class ControlPlane:
         """The processes that run now on its behalf."""
         return [process.pid for process in self._processes]
 
+    def api_server_id(self) -> int:
+        """The process that answers requests."""
+        return next(process.pid for process in self._processes if process.name == "kube-apiserver")
+
     def require_alive(self) -> None:
         """Raise if one of the processes has ended."""
         for process in self._processes:

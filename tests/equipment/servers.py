@@ -6,6 +6,7 @@ import base64
 import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,17 @@ class ApiServer(Access):
     version: str
     kind: Kind = "real"
     plane: ControlPlane | None = None  # absent where the server is not ours to start and stop
+    process_id: int | None = None  # of the process that answers; absent where it is not ours
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The server's process stands still inside the block: connections stay open, nothing is answered."""
+        assert self.process_id is not None, "only a server that the tests started can be paused"
+        os.kill(self.process_id, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process_id, signal.SIGCONT)
 
     def kubectl(
         self,
@@ -91,7 +103,16 @@ def start_real(folder: Path, say: Say) -> Iterator[ApiServer]:
     binaries.ensure(*control_plane.PROGRAMS, say=say)
     with ControlPlane(folder / "control-plane") as plane:
         admin = plane.admin
-        yield ApiServer(admin.url, admin.ca_file, admin.token, plane.kubeconfig, plane.version, "real", plane)
+        yield ApiServer(
+            admin.url,
+            admin.ca_file,
+            admin.token,
+            plane.kubeconfig,
+            plane.version,
+            "real",
+            plane,
+            plane.api_server_id(),
+        )
 
 
 @contextmanager
@@ -129,7 +150,7 @@ def start_embedded(folder: Path) -> Iterator[ApiServer]:
     try:
         wait_until((data / "kubeconfig").exists, "the embedded server answers", [process])
         with use_running(data / "kubeconfig", folder) as server:
-            yield replace(server, kind="embedded")
+            yield replace(server, kind="embedded", process_id=process.pid)
     finally:
         process.kill()
 

@@ -50,7 +50,9 @@ class Query(Generic[T]):
         return {name: _text(value) for name, value in given.items() if value is not None}
 
     def __str__(self) -> str:
-        return f"{self.resource.qualified_name}{f' in {self.namespace}' if self.namespace else ''}"
+        place = f" in {self.namespace}" if self.namespace else ""
+        selectors = " and ".join(selector for selector in (self.labels, self.fields) if selector)
+        return f"{self.resource.qualified_name}{place}{f' with {selectors}' if selectors else ''}"
 
 
 class Client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +21,7 @@ from gpu_runtime.kube.store import Delta, Store
 T = TypeVar("T", bound=Object)
 DEADLINE_SECONDS = 60.0
 WORKERS = 4
+DOUBT_SECONDS = 0.5  # between two questions whether work is permitted
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,9 @@ class Controller:
         self._log = structlog.get_logger("controller").bind(controller=name)
         for source in sources:
             source.feed(self._changed)
-        self._running = False
+        self.running = False
+        """Whether workers wait for keys."""
+        self._stopped = asyncio.Event()
 
     def resync(self) -> None:
         """Every object is looked at again, as if it had just changed."""
@@ -119,29 +123,37 @@ class Controller:
     async def run(self, permitted: Callable[[], bool] = lambda: True) -> None:
         """Works until `stop`, and begins with every object there is: what happened before is unknown.
 
-        `permitted` is asked before each reconcile: a leader that was frozen must not begin one when it wakes.
+        `permitted` is asked before each reconcile: a leader that was frozen must not begin one when it wakes. While it
+        says no, keys stay in the queue and workers wait.
         """
         self.queue = Queue(clock=self._clock)
-        self._running = True
+        self._stopped.clear()
+        self.running = True
         self.resync()
         try:
             async with asyncio.TaskGroup() as workers:
                 for _ in range(self._workers):
                     workers.create_task(self._work(permitted))
         finally:
-            self._running = False
+            self.running = False
 
     def stop(self) -> None:
         """No new reconcile begins; `run` returns when those that run have ended."""
         self.queue.close()
+        self._stopped.set()
 
     def _changed(self, key: Key, urgent: bool) -> None:
         # A standby keeps its caches warm and its queue empty: `run` begins with everything anyway.
-        if self._running:
+        if self.running:
             self.queue.add(key, urgent=urgent)
 
     async def _work(self, permitted: Callable[[], bool]) -> None:
-        while (key := await self.queue.get()) is not None and permitted():
+        while (key := await self.queue.get()) is not None:
+            if not permitted():
+                self.queue.add(key, urgent=True)
+                self.queue.done(key)
+                await self._doubt()
+                continue
             began = self._clock.monotonic()
             try:
                 outcome = await self._once(key)
@@ -149,6 +161,12 @@ class Controller:
                 self.queue.done(key)
             if self._metrics is not None:
                 self._metrics.reconciled(self.name, outcome, self._clock.monotonic() - began, len(self.queue))
+
+    async def _doubt(self) -> None:
+        """Waits until it is time to ask again whether work is permitted, or until `stop`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DOUBT_SECONDS):
+                await self._stopped.wait()
 
     async def _once(self, key: Key) -> str:
         """One reconcile and what its end means for the queue; the answer names that end for the metrics."""
@@ -178,8 +196,11 @@ class Controller:
             self.queue.retry(key)
             log.warning("reconcile took too long and was stopped; retrying", seconds=self._deadline)
             return "timeout"
-        except Exception:
-            # A defect of ours: one object must not stop the others, and the trace must not be lost.
+        except (Exception, asyncio.CancelledError):
+            if (worker := asyncio.current_task()) is not None and worker.cancelling():
+                raise
+            # A defect of ours: one object must not stop the others, and the trace must not be lost. A cancellation that
+            # was not meant for this worker counts as one: it would end the worker without a word.
             self.queue.retry(key)
             log.exception("reconcile failed unexpectedly; retrying")
             return "defect"

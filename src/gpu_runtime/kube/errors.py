@@ -33,6 +33,10 @@ class RetryAfter(Exception):
         self.seconds = seconds
 
 
+class TaskEnded(Exception):
+    """A part of the process that must run as long as the process has ended: a defect, and the process ends with it."""
+
+
 class NameConflict(KubeError):
     """An object of the name that we need belongs to somebody else. It is never touched; looked at again later."""
 

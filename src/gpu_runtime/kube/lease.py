@@ -40,10 +40,11 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Election:
-    """Campaigns for one Lease and keeps it.
+    """Campaigns for one Lease and keeps it, term by term.
 
     Another holder's times are never compared with our clock: a lease is up when *we* have seen no change of it for its
-    duration, so clocks may differ between machines.
+    duration, so clocks may differ between machines. A term ends for good when its last renewal is `give_up` seconds
+    old: those who were told so have stopped working, so a renewal that is answered later begins no work.
     """
 
     def __init__(
@@ -57,33 +58,36 @@ class Election:
         self._lease: Lease | None = None
         self._changed_at = 0.0
         self._renewed_at: float | None = None
+        self._trouble: str | None = None
         self._log = structlog.get_logger("election").bind(lease=str(key), identity=identity)
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps a process that does not lead from campaigning; None when the last try was answered."""
+        return None if self.holds() else self._trouble
 
     def holds(self) -> bool:
         """True while nobody else can have taken the lease, also in a process that was frozen and has just woken."""
-        return self._renewed_at is not None and self._clock.monotonic() - self._renewed_at < self._terms.give_up
+        return self._left() > 0
 
     async def acquire(self) -> None:
         """Returns when the lease is ours."""
         while True:
-            try:
-                if await self._try():
-                    self._log.info("leading")
-                    return
-            except KubeError as error:
-                self._log.warning("cannot campaign; retrying", problem=str(error))
+            self._renewed_at = None
+            # An answer that came too late to work on is no success: the next try renews what it took.
+            if await self._attempt("cannot campaign; retrying", self._terms.give_up) and self.holds():
+                self._log.info("leading")
+                return
             await asyncio.sleep(self._terms.retry)
 
     async def keep(self) -> None:
-        """Renews until that fails for too long or somebody else holds the lease; then returns, no longer leading."""
+        """Renews until the term ends or somebody else holds the lease; then returns, no longer leading."""
         while self.holds():
-            await asyncio.sleep(self._terms.retry)
-            try:
-                async with asyncio.timeout(self._terms.give_up):
-                    if not await self._try() and self._held_by_other():
-                        break
-            except (KubeError, TimeoutError) as error:
-                self._log.warning("cannot renew", problem=str(error) or "no answer in time")
+            await asyncio.sleep(self._pause())
+            if not self.holds():
+                break
+            if not await self._attempt("cannot renew", self._left()) and self._held_by_other():
+                break
         self._renewed_at = None
         self._log.warning("no longer leading")
 
@@ -103,6 +107,28 @@ class Election:
         except KubeError as error:
             self._log.warning("could not hand back the lease: it runs out by itself", problem=str(error))
 
+    def _left(self) -> float:
+        """Seconds of this term that are left unless it is renewed."""
+        if self._renewed_at is None:
+            return 0.0
+        return self._renewed_at + self._terms.give_up - self._clock.monotonic()
+
+    def _pause(self) -> float:
+        """Until the next renewal: soon after one that was answered late, but never in a tight loop."""
+        return min(self._terms.retry, max(self._left() / 2, self._terms.retry / 10))
+
+    async def _attempt(self, complaint: str, seconds: float) -> bool:
+        """One try of at most `seconds`; True when the lease is ours."""
+        try:
+            async with asyncio.timeout(seconds):
+                ours = await self._try()
+        except (KubeError, TimeoutError) as error:
+            self._trouble = str(error) or f"no answer within {seconds:.1f} s"
+            self._log.warning(complaint, problem=self._trouble)
+            return False
+        self._trouble = None
+        return ours
+
     async def _try(self) -> bool:
         asked_at = self._clock.monotonic()
         if self._lease is None or self._lease.spec.holderIdentity != self.identity:
@@ -116,8 +142,9 @@ class Election:
             # Somebody else was faster, our last answer was lost, or a hand deleted the lease: look before the next try.
             self._lease = None
             return False
-        # Counted from before the request: the answer may have taken long.
-        self._renewed_at = asked_at
+        if self._renewed_at is None or self.holds():
+            # Counted from before the request: the answer may have taken long.
+            self._renewed_at = asked_at
         return True
 
     async def _look(self) -> None:

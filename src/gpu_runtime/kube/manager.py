@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from gpu_runtime.api.meta.object import Object
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.controller import DEADLINE_SECONDS, WORKERS, Controller, Reconcile, Source
+from gpu_runtime.kube.errors import TaskEnded
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.health import health_app, serve
 from gpu_runtime.kube.lease import Election
@@ -22,6 +23,7 @@ from gpu_runtime.kube.store import Store
 
 T = TypeVar("T", bound=Object)
 DRAIN_SECONDS = 20.0
+FLUSH_SECONDS = 5.0  # for the last events: a server that is away must not keep the lease from its next holder
 
 
 class Manager:
@@ -50,6 +52,7 @@ class Manager:
         self._clock = clock
         self._reflectors: dict[Query[Any], Reflector[Any]] = {}
         self._controllers: list[Controller] = []
+        self._stop: asyncio.Event | None = None
         self._log = structlog.get_logger("manager")
 
     def cache(self, query: Query[T]) -> Store[T]:
@@ -76,21 +79,38 @@ class Manager:
         return controller
 
     def checks(self) -> Mapping[str, str | None]:
-        """What each cache lacks; a standby with warm caches is ready."""
+        """What this process lacks. A standby with warm caches is ready; a leader whose controllers are idle is not."""
         for reflector in self._reflectors.values():
             self.metrics.cached(reflector.query.resource.qualified_name, len(reflector.store), len(reflector.skipped))
-        return {f"cache of {query}": reflector.problem for query, reflector in self._reflectors.items()}
+        found = {f"cache of {query}": reflector.problem for query, reflector in self._reflectors.items()}
+        if self._election is not None:
+            found[f"lease {self._election.key}"] = self._doubt(self._election) or self._election.problem
+        for controller in self._controllers:
+            idle = self.leading.is_set() and not controller.running
+            found[f"controller {controller.name}"] = "not running, although this process leads" if idle else None
+        found["process"] = "ending" if self._stop is not None and self._stop.is_set() else None
+        return found
+
+    def _doubt(self, election: Election) -> str | None:
+        if self.leading.is_set() and not election.holds():
+            return "not renewed in time by this process, which leads and stops"
+        return None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop`; then running reconciles end, the last events are written, the lease is handed back."""
+        """Runs until `stop`; then running reconciles end, the last events are written, the lease is handed back.
+
+        A part that ends before is a defect that no other part can make good: TaskEnded ends the process.
+        """
+        self._stop = stop
         async with AsyncExitStack() as stack:
             if self._health is not None:
                 app = health_app(self.checks, self.metrics.registry)
                 self.health_port = await stack.enter_async_context(serve(app, *self._health))
             async with asyncio.TaskGroup() as background:
-                tasks = [background.create_task(reflector.run()) for reflector in self._reflectors.values()]
+                parts = [(f"the cache of {query}", reflector.run()) for query, reflector in self._reflectors.items()]
                 if self._recorder is not None:
-                    tasks.append(background.create_task(self._recorder.run()))
+                    parts.append(("the recorder of events", self._recorder.run()))
+                tasks = [background.create_task(_lasting(name, work)) for name, work in parts]
                 try:
                     await self._lead_until(stop)
                 finally:
@@ -115,7 +135,7 @@ class Manager:
         election = self._election
         permitted = election.holds if election is not None else _always
         async with asyncio.TaskGroup() as group:
-            work = [group.create_task(controller.run(permitted)) for controller in self._controllers]
+            work = [group.create_task(self._while_leading(controller, permitted)) for controller in self._controllers]
             self.leading.set()
             self.metrics.leading(True)
             try:
@@ -130,9 +150,16 @@ class Manager:
             for task in work:
                 task.cancel()
 
+    async def _while_leading(self, controller: Controller, permitted: Callable[[], bool]) -> None:
+        await _lasting(f"controller {controller.name}", controller.run(permitted), must_last=self.leading.is_set)
+
     async def _farewell(self) -> None:
         if self._recorder is not None:
-            await self._recorder.flush()
+            try:
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._recorder.flush()
+            except TimeoutError:
+                self._log.warning("the last events were not written in time", seconds=FLUSH_SECONDS)
         if self._election is not None:
             await self._election.release()
 
@@ -150,6 +177,18 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> boo
         for each in (task, stopping):
             each.cancel()
         await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+async def _lasting(name: str, work: Coroutine[Any, Any, None], *, must_last: Callable[[], bool] = lambda: True) -> None:
+    """Awaits a part of the process; TaskEnded when it ends, however quietly, while it `must_last`."""
+    try:
+        await work
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+    if must_last():
+        structlog.get_logger("manager").critical("a part of this process ended by itself: the process ends", part=name)
+        raise TaskEnded(f"{name} ended by itself: the process cannot do its work and ends")
 
 
 def _always() -> bool:

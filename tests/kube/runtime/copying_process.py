@@ -22,11 +22,13 @@ from gpu_runtime.kube import (
 )
 from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 
+# Short enough to be waited for, long enough that a busy machine does not take the lease from a live leader.
+TERMS = Terms(duration=8.0, give_up=6.0, retry=0.5)
 
-def build(client: Client, namespace: str, identity: str) -> Manager:
-    # Short enough to be waited for, long enough that a busy machine does not take the lease from a live leader.
-    terms = Terms(duration=8.0, give_up=6.0, retry=0.5)
-    manager = Manager(client, election=Election(client, Key(namespace, "leader"), identity, terms=terms))
+
+def build(client: Client, namespace: str, identity: str, port: int) -> Manager:
+    election = Election(client, Key(namespace, "leader"), identity, terms=TERMS)
+    manager = Manager(client, election=election, health=("127.0.0.1", port))
     parents = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=parent"))
     copies = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=child"))
     children = Children(client)
@@ -34,6 +36,9 @@ def build(client: Client, namespace: str, identity: str) -> Manager:
     async def reconcile(key: Key) -> Result:
         parent = parents.get(key)
         if parent is None:
+            return Result()
+        if "defect" in parent.data:
+            controller.stop()  # plays a loop that ends by itself
             return Result()
         meta = ObjectMeta(
             name=f"{key.name}-child",
@@ -45,15 +50,15 @@ def build(client: Client, namespace: str, identity: str) -> Manager:
         await children.ensure(CONFIG_MAPS, copy, copies.get(meta.key))
         return Result()
 
-    manager.controller("copy", reconcile, [primary(parents), owned(copies, CONFIG_MAPS)])
+    controller = manager.controller("copy", reconcile, [primary(parents), owned(copies, CONFIG_MAPS)])
     return manager
 
 
-async def main(kubeconfig: Path, namespace: str, identity: str) -> None:
+async def main(kubeconfig: Path, namespace: str, identity: str, port: int) -> None:
     async with Client(load_config(kubeconfig), user_agent=identity) as client:
         with stop_on_signal() as stop:
-            await build(client, namespace, identity).run(stop)
+            await build(client, namespace, identity, port).run(stop)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))

@@ -6,9 +6,12 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import aiohttp
 
 from equipment.fault_proxy import FaultProxy, calls, creates, gets, patches, writes
 from equipment.waiting import eventually
@@ -16,16 +19,19 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.kube import Client, NotFound
 from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 from gpu_runtime.kube.lease import LEASES
+from kube.runtime.copying_process import TERMS
+from realkube.process import free_ports
 
 PROCESS = Path(__file__).parent / "copying_process.py"
 
 
 @asynccontextmanager
-async def process(proxy: FaultProxy, namespace: str, identity: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(
+    proxy: FaultProxy, namespace: str, identity: str, port: int = 0
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A controller process of its own that copies each parent into a child while it leads."""
-    started = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROCESS), str(proxy.server.kubeconfig), namespace, identity, stderr=asyncio.subprocess.PIPE
-    )
+    command = (sys.executable, str(PROCESS), str(proxy.server.kubeconfig), namespace, identity, str(port))
+    started = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     try:
         yield started
     finally:
@@ -42,9 +48,9 @@ async def _holder(client: Client, namespace: str) -> str:
         return ""
 
 
-def a_parent(namespace: str, name: str, text: str) -> ConfigMap:
+def a_parent(namespace: str, name: str, text: str, **data: str) -> ConfigMap:
     return ConfigMap(
-        metadata=ObjectMeta(name=name, namespace=namespace, labels={"role": "parent"}), data={"text": text}
+        metadata=ObjectMeta(name=name, namespace=namespace, labels={"role": "parent"}), data={"text": text, **data}
     )
 
 
@@ -86,6 +92,45 @@ async def test_a_frozen_leader_is_replaced_and_changes_nothing_when_it_wakes(
             assert [str(write) for write in fault_proxy.writes(writes().by("first"), since=mark) if write.applied] == []
             assert await _copied(client, namespace, "a", "new")
             assert await _is(client, namespace, "second")
+
+
+async def test_a_leader_that_was_frozen_works_again_when_it_wakes(
+    client: Client, fault_proxy: FaultProxy, namespace: str
+) -> None:
+    port = free_ports(1)[0]
+    names = [f"parent-{number}" for number in range(8)]  # more than a controller has workers
+    async with process(fault_proxy, namespace, "only", port) as only:
+        await eventually(lambda: _is(client, namespace, "only"))
+        await eventually(lambda: _ready(port))
+        only.send_signal(signal.SIGSTOP)
+        frozen_at = time.monotonic()
+        for name in names:
+            await client.create(CONFIG_MAPS, a_parent(namespace, name, "new"))
+        await eventually(lambda: time.monotonic() - frozen_at > TERMS.give_up + 0.5)
+        only.send_signal(signal.SIGCONT)
+        for name in names:
+            await eventually(lambda: _copied(client, namespace, name, "new"), what=f"{name} is copied")  # noqa: B023
+        await eventually(lambda: _ready(port))
+        assert only.returncode is None
+
+
+async def test_a_process_whose_controller_ended_ends_with_an_error(
+    client: Client, fault_proxy: FaultProxy, namespace: str
+) -> None:
+    async with process(fault_proxy, namespace, "only") as only:
+        await eventually(lambda: _is(client, namespace, "only"))
+        await client.create(CONFIG_MAPS, a_parent(namespace, "a", "", defect="yes"))
+        _, errors = await asyncio.wait_for(only.communicate(), 60)
+        assert only.returncode == 1
+        assert "TaskEnded: controller copy ended by itself" in errors.decode()
+
+
+async def _ready(port: int) -> bool:
+    try:
+        async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}/readyz") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 async def test_a_killed_leader_is_replaced(client: Client, fault_proxy: FaultProxy, namespace: str) -> None:

@@ -292,7 +292,10 @@ async def test_health_is_about_us_and_readiness_names_what_is_missing(
             async with http.get(f"{url}/healthz") as alive, http.get(f"{url}/readyz") as ready:
                 assert alive.status == 200
                 assert ready.status == 503
-                assert f"cache of configmaps in {namespace}" in (await ready.json())["problems"]
+                problems = (await ready.json())["problems"]
+                assert set(problems) == {
+                    f"cache of configmaps in {namespace} with role={role}" for role in ("parent", "child")
+                }
             trouble.remove()
 
             async def is_ready() -> bool:

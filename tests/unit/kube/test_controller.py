@@ -235,19 +235,72 @@ def test_an_objects_own_change_is_urgent_only_where_somebody_awaits_it() -> None
     assert seen == [False, True, False, False]
 
 
-@mutant("kube/controller.py", "is not None and permitted():", "is not None:")
-async def test_no_reconcile_begins_once_leadership_is_in_doubt() -> None:
+@mutant("kube/controller.py", "if not permitted():", "if False:")
+@mutant("kube/controller.py", "                self.queue.add(key, urgent=True)\n", "")
+@mutant("kube/controller.py", "                await self._doubt()\n                continue", "                return")
+async def test_while_leadership_is_in_doubt_no_reconcile_begins_and_no_key_is_lost() -> None:
     store = Store[ConfigMap]()
-    store.upsert(a_config_map("a", 1))
-    runs: list[Key] = []
+    for name in "abc":
+        store.upsert(a_config_map(name, 1))
+    sure, asked, done = False, 0, set[str]()
+
+    def permitted() -> bool:
+        nonlocal asked
+        asked += 1
+        return sure
 
     async def reconcile(key: Key) -> Result:
-        runs.append(key)
+        done.add(key.name)
+        return Result()
+
+    controller = Controller("test", reconcile, [primary(store)], workers=2)
+    task = asyncio.create_task(controller.run(permitted))
+    await eventually(lambda: asked >= 4, within=20, what="both workers ask again")
+    assert done == set()
+    assert controller.running
+    sure = True
+    await eventually(lambda: done == {"a", "b", "c"}, within=20)
+    controller.stop()
+    await task
+
+
+async def test_a_controller_that_stops_while_leadership_is_in_doubt_ends_at_once() -> None:
+    store = Store[ConfigMap]()
+    store.upsert(a_config_map("a", 1))
+    asked = asyncio.Event()
+
+    def permitted() -> bool:
+        asked.set()
+        return False
+
+    async def reconcile(_: Key) -> Result:
+        raise AssertionError("not permitted")
+
+    controller = Controller("test", reconcile, [primary(store)])
+    task = asyncio.create_task(controller.run(permitted))
+    await asked.wait()
+    controller.stop()
+    await asyncio.wait_for(task, 20)
+    assert not controller.running
+
+
+@mutant("kube/controller.py", "except (Exception, asyncio.CancelledError):", "except Exception:")
+async def test_a_reconcile_that_awaits_a_cancelled_task_ends_no_worker() -> None:
+    store = Store[ConfigMap]()
+    runs = 0
+
+    async def reconcile(_: Key) -> Result:
+        nonlocal runs
+        runs += 1
+        if runs <= 2:
+            awaited = asyncio.ensure_future(asyncio.Event().wait())
+            awaited.cancel()
+            await awaited
         return Result()
 
     controller = Controller("test", reconcile, [primary(store)], workers=1)
-    task = asyncio.create_task(controller.run(permitted=lambda: False))
-    await eventually(lambda: task.done() or runs)
-    controller.stop()
-    await task
-    assert runs == []
+    with capture_logs() as logs:
+        async with running(controller):
+            store.upsert(a_config_map("a", 1))
+            await eventually(lambda: runs == 3, within=20)
+    assert sum(bool(line.get("exc_info")) for line in logs) == 2
