@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from gpu_runtime.local.node.shim import program, root
 from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.held import CannotMount
 from gpu_runtime.local.node.shim.shapes import Container, InitReport, Launch
 
 GO = b"\0"  # the shim's word that limits are in force; every other byte is a signal's number
@@ -24,7 +25,7 @@ def run(launch: Launch, shim: socket.socket) -> NoReturn:
     """Runs one container to its end; `shim` carries signals in and reports out, and its closing ends the container."""
     try:
         _run(launch, shim)
-    except (root.CannotMount, program.CannotExecute) as error:
+    except (CannotMount, program.CannotExecute) as error:
         _report(shim, {"failed": str(error)})
     except OSError as error:
         _report(shim, {"failed": f"unable to start container process: {error}"})
@@ -60,7 +61,7 @@ def _run(launch: Launch, shim: socket.socket) -> None:
 
 def _refuse_mounts(container: Container) -> None:
     for mount in container["mounts"]:
-        raise root.CannotMount(f'failed to mount at "{mount["target"]}": this machine allows no mount namespaces')
+        raise CannotMount(f'failed to mount at "{mount["target"]}": this machine allows no mount namespaces')
 
 
 def _start(container: Container, output: tuple[int, int], *, plain: bool) -> int:

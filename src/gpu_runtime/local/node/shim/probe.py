@@ -50,6 +50,14 @@ def enter(flags: int) -> None:
     if flags & sys_.CLONE_NEWNS:
         sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
         sys_.mount("/etc", "/etc", flags=sys_.MS_BIND | sys_.MS_REC)
+        _move_by_descriptor()
+
+
+def _move_by_descriptor() -> None:
+    """What keeps the paths in a pod's spec inside the pod needs Linux 5.6."""
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    place = sys_.open_inside(root, "/etc", os.O_DIRECTORY)
+    sys_.place_mount(sys_.copy_mount(place, recursive=True), place)
 
 
 def overlay(flags: int, folder: str, in_memory: bool) -> None:

@@ -57,6 +57,7 @@ def become(container: Container, command: list[str]) -> NoReturn:
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
     try:
         os.chdir(container["workingDir"])
+        os.getcwd()  # fails for a directory outside the container's root, which a link in /proc may lead to
     except OSError as error:
         raise CannotExecute(
             f"chdir to cwd ({container['workingDir']!r}) set in the spec failed: {_reason(error)}"

@@ -1,6 +1,7 @@
 """A container's file system: the machine's own under the pod's layer, volumes, fresh /proc, /sys, /dev, /run, /tmp.
 
 Runs in the container's own mount and pid namespaces. Everything it mounts goes away with the namespace.
+What the pod's spec names is made after the machine's root is out of reach, and by descriptors inside the new root.
 """
 
 from __future__ import annotations
@@ -8,18 +9,16 @@ from __future__ import annotations
 import os
 import stat
 
+from gpu_runtime.local.node.shim import places
 from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.held import CannotMount, Held, HeldVolume, hold, release
 from gpu_runtime.local.node.shim.mounts import FRESH, carried_mounts, inside
-from gpu_runtime.local.node.shim.shapes import Launch, Mount
+from gpu_runtime.local.node.shim.places import named, opened
+from gpu_runtime.local.node.shim.shapes import Container, Launch
 
-HOST = "/.machine"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _READ_ONLY_PROC = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 _HIDDEN_PROC = ("acpi", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
-
-
-class CannotMount(Exception):
-    """A volume cannot stand where the pod wants it; the message is for the pod's owner."""
 
 
 def enter(launch: Launch) -> None:
@@ -35,23 +34,40 @@ def enter(launch: Launch) -> None:
         _carry_top_level(name, root, layers)
     for point in carried:
         _carry_directory(point, root + point, layers)
-    os.mkdir(root + HOST)
-    sys_.pivot_root(root, root + HOST)
-    os.chdir("/")
-    _fresh_directories(pod)
-    _system_files(pod)
-    for mount in sorted(container["mounts"], key=lambda mount: mount["target"].count("/")):
-        attach(mount, container["masked"])
-    _devices(container["devices"])
-    for path in container["kept"]:
-        _keep(path)
-    for path in container["masked"]:
-        _mask(path)
-    _directory(container["workingDir"])
-    sys_.unmount(HOST)
-    os.rmdir(HOST)
+    # Before the machine's own go: a user namespace may mount /proc and /sys only while it can see others of them.
+    _fresh_directories(root, pod)
+    held = hold(container, pod)
+    _leave_machine_for(root)
+    with opened(os.open("/", os.O_PATH | os.O_CLOEXEC)) as here:
+        _furnish(here, container, held)
+    release(held)
     if container["readOnlyRoot"]:
         _remount_read_only("/")
+
+
+def _leave_machine_for(root: str) -> None:
+    """Both roots share one place for a moment, so that the old one has no name inside the new one."""
+    os.chdir(root)
+    sys_.pivot_root(".", ".")
+    sys_.unmount(".")
+    os.chdir("/")
+
+
+def _furnish(root: int, container: Container, held: Held) -> None:
+    for path, tree in held.system_files.items():
+        _system_file(root, path, tree)
+    for volume in sorted(held.volumes, key=lambda volume: volume.mount["target"].count("/")):
+        _attach(root, volume, container["masked"], held.nothing)
+    for path, tree in held.devices.items():
+        with opened(places.file(root, path)) as place:
+            sys_.place_mount(tree, place)
+    for path, tree in held.directories.items():
+        with opened(places.directory(root, path)) as place:
+            sys_.place_mount(tree, place)
+        _read_only_recursive(named(tree))
+    for path in container["masked"]:
+        _mask(root, path, held.nothing)
+    os.close(places.directory(root, container["workingDir"]))
 
 
 class _Layers:
@@ -89,7 +105,7 @@ def _copy_owner(source: str, target: str) -> None:
 
 def _carry_top_level(name: str, root: str, layers: _Layers) -> None:
     source, target = f"/{name}", f"{root}/{name}"
-    if source in FRESH or source == HOST:
+    if source in FRESH:
         return
     about = os.lstat(source)
     if stat.S_ISLNK(about.st_mode):
@@ -140,139 +156,106 @@ def _remount_read_only(target: str) -> None:
     sys_.mount("none", target, flags=sys_.MS_REMOUNT | sys_.MS_BIND | sys_.MS_RDONLY | kept)
 
 
-def _fresh_directories(pod: str) -> None:
+def _fresh_directories(root: str, pod: str) -> None:
     for path in FRESH:
-        os.mkdir(path)
-    os.chmod("/tmp", 0o1777)  # noqa: S108, S103 (the pod's own /tmp)
+        os.mkdir(root + path)
+    os.chmod(f"{root}/tmp", 0o1777)  # noqa: S103, S108 (the pod's own /tmp)
     quiet = sys_.MS_NOSUID | sys_.MS_NODEV | sys_.MS_NOEXEC
-    _fresh_proc(quiet)
+    _fresh_proc(f"{root}/proc", quiet)
     try:
-        sys_.mount("sysfs", "/sys", "sysfs", quiet | sys_.MS_RDONLY)
+        sys_.mount("sysfs", f"{root}/sys", "sysfs", quiet | sys_.MS_RDONLY)
     except OSError:
-        sys_.mount(HOST + "/sys", "/sys", flags=sys_.MS_BIND | sys_.MS_REC)
-        _read_only_recursive("/sys")
-    sys_.mount("tmpfs", "/dev", "tmpfs", sys_.MS_NOSUID, "mode=755,size=64k")
+        sys_.mount("/sys", f"{root}/sys", flags=sys_.MS_BIND | sys_.MS_REC)
+        _read_only_recursive(f"{root}/sys")
+    _fresh_dev(f"{root}/dev", pod, quiet)
+
+
+def _fresh_dev(dev: str, pod: str, quiet: int) -> None:
+    sys_.mount("tmpfs", dev, "tmpfs", sys_.MS_NOSUID, "mode=755,size=64k")
     for name in _DEVICES:
-        _bind_file(f"{HOST}/dev/{name}", f"/dev/{name}")
+        _bind_file(f"/dev/{name}", f"{dev}/{name}")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
-        os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
+        os.symlink(f"/proc/self/fd{target}", f"{dev}/{name}")
     for name in ("pts", "shm", "mqueue"):
-        os.mkdir(f"/dev/{name}")
-    sys_.mount("devpts", "/dev/pts", "devpts", sys_.MS_NOSUID | sys_.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
-    os.symlink("pts/ptmx", "/dev/ptmx")
-    sys_.mount(f"{HOST}{pod}/shm", "/dev/shm", flags=sys_.MS_BIND)  # noqa: S108
+        os.mkdir(f"{dev}/{name}")
+    sys_.mount("devpts", f"{dev}/pts", "devpts", sys_.MS_NOSUID | sys_.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+    os.symlink("pts/ptmx", f"{dev}/ptmx")
+    sys_.mount(os.path.join(pod, "shm"), f"{dev}/shm", flags=sys_.MS_BIND)
     try:
-        sys_.mount("mqueue", "/dev/mqueue", "mqueue", quiet)
+        sys_.mount("mqueue", f"{dev}/mqueue", "mqueue", quiet)
     except OSError:
-        os.rmdir("/dev/mqueue")  # a kernel without message queues
+        os.rmdir(f"{dev}/mqueue")  # a kernel without message queues
 
 
-def _fresh_proc(flags: int) -> None:
+def _fresh_proc(proc: str, flags: int) -> None:
     try:
-        sys_.mount("proc", "/proc", "proc", flags)
+        sys_.mount("proc", proc, "proc", flags)
     except OSError:
         # In a container whose own /proc is partly covered the kernel allows no second one.
-        sys_.mount(HOST + "/proc", "/proc", flags=sys_.MS_BIND | sys_.MS_REC)
+        sys_.mount("/proc", proc, flags=sys_.MS_BIND | sys_.MS_REC)
     for name in _READ_ONLY_PROC:
-        path = f"/proc/{name}"
+        path = f"{proc}/{name}"
         if os.path.exists(path):
             sys_.mount(path, path, flags=sys_.MS_BIND)
             _remount_read_only(path)
     for name in _HIDDEN_PROC:
-        _mask(f"/proc/{name}")
+        path = f"{proc}/{name}"
+        if os.path.isdir(path):
+            _cover(path)
+        elif os.path.exists(path):
+            sys_.mount("/dev/null", path, flags=sys_.MS_BIND)
 
 
-def _system_files(pod: str) -> None:
-    for name in ("hosts", "hostname", "resolv.conf"):
-        path = f"/etc/{name}"
-        source = f"{HOST}{pod}/etc/{name}"
-        try:
-            if os.path.islink(path):
-                os.unlink(path)
-            _bind_file(source, path)
-        except OSError as error:
-            raise CannotMount(f"{path} cannot be provided: {error}") from error
+def _system_file(root: int, path: str, tree: int) -> None:
+    folder, name = os.path.split(path)
+    try:
+        with opened(places.directory(root, folder)) as above:
+            if os.path.islink(f"{named(above)}/{name}"):
+                os.unlink(name, dir_fd=above)
+        with opened(places.file(root, path)) as place:
+            sys_.place_mount(tree, place)
+    except OSError as error:
+        raise CannotMount(f"{path} cannot be provided: {error}") from error
 
 
-def attach(mount: Mount, masked: list[str]) -> None:
-    """Binds one volume at its mountPath, made in the pod's layer when the machine lacks it.
+def _attach(root: int, volume: HeldVolume, masked: list[str], nothing: int) -> None:
+    """Places one volume at its mountPath, made in the pod's layer when the machine lacks it.
 
     A volume of the machine's own files (hostPath: /) shows no more of what is masked than the container's root does.
     """
-    target = mount["target"]
+    target = volume.mount["target"]
     try:
-        source = _inside_volume(HOST + mount["source"], mount["subPath"])
-        try:
-            if stat.S_ISDIR(os.fstat(source).st_mode):
-                _directory(target)
-            else:
-                _directory(os.path.dirname(target))
-                _file(target)
-            sys_.mount(f"/proc/self/fd/{source}", target, flags=sys_.MS_BIND)
-        finally:
-            os.close(source)
-        if mount["readOnly"]:
-            _remount_read_only(target)
-        shown = os.path.normpath(os.path.join(mount["source"], mount["subPath"]))
+        make = places.directory if volume.is_directory else places.file
+        with opened(make(root, target)) as place:
+            places.refuse_proc(root, place)
+            sys_.place_mount(volume.tree, place)
+        if volume.mount["readOnly"]:
+            _remount_read_only(named(volume.tree))
         for path in masked:
-            if inside(path, shown):
-                _mask(target + path[len(shown.rstrip("/")) :])
+            if inside(path, volume.shown):
+                _mask(volume.tree, path[len(volume.shown.rstrip("/")) :] or "/", nothing)
     except OSError as error:
         raise CannotMount(f'failed to mount at "{target}": {error.strerror or error}') from error
 
 
-def _inside_volume(base: str, sub_path: str) -> int:
-    """A descriptor of the place in the volume; a symbolic link on the way is refused, as it could lead out."""
-    here = os.open(base, os.O_PATH)
-    for part in [part for part in sub_path.split("/") if part not in ("", ".")]:
-        parent = here
-        try:
-            if part == "..":
-                raise OSError(22, "subPath leaves the volume")
-            try:
-                here = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=parent)
-            except FileNotFoundError:
-                os.mkdir(part, dir_fd=parent)
-                here = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=parent)
-        finally:
-            os.close(parent)
-        if stat.S_ISLNK(os.fstat(here).st_mode):
-            raise OSError(40, "subPath passes a symbolic link")
-    return here
-
-
-def _directory(path: str) -> None:
-    os.makedirs(path, mode=0o755, exist_ok=True)
-
-
-def _file(path: str) -> None:
-    if not os.path.lexists(path):
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-
-
 def _bind_file(source: str, target: str) -> None:
-    _file(target)
+    os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
     sys_.mount(source, target, flags=sys_.MS_BIND)
 
 
-def _devices(paths: list[str]) -> None:
-    for path in paths:
-        if os.path.exists(HOST + path):
-            _directory(os.path.dirname(path))
-            _bind_file(HOST + path, path)
+def _mask(root: int, path: str, nothing: int) -> None:
+    """Hides what is at `path` below `root`, if anything is."""
+    place = places.existing(root, path)
+    if place is None:
+        return
+    with opened(place):
+        if stat.S_ISDIR(os.fstat(place).st_mode):
+            _cover(named(place))
+        else:
+            with opened(sys_.copy_mount(nothing)) as nothing_more:
+                sys_.place_mount(nothing_more, place)
 
 
-def _keep(path: str) -> None:
-    """Shows a directory of the machine, read-only, that a fresh /tmp or /run would hide (the interpreter's own)."""
-    if any(inside(path, fresh) for fresh in FRESH) and os.path.isdir(HOST + path):
-        _directory(path)
-        sys_.mount(HOST + path, path, flags=sys_.MS_BIND | sys_.MS_REC)
-        _read_only_recursive(path)
-
-
-def _mask(path: str) -> None:
-    if os.path.isdir(path):
-        flags = sys_.MS_RDONLY | sys_.MS_NOSUID | sys_.MS_NODEV | sys_.MS_NOEXEC
-        sys_.mount("tmpfs", path, "tmpfs", flags, "size=4k,mode=0")
-    elif os.path.exists(path):
-        sys_.mount(f"{HOST}/dev/null", path, flags=sys_.MS_BIND)
+def _cover(path: str) -> None:
+    flags = sys_.MS_RDONLY | sys_.MS_NOSUID | sys_.MS_NODEV | sys_.MS_NOEXEC
+    sys_.mount("tmpfs", path, "tmpfs", flags, "size=4k,mode=0")

@@ -24,6 +24,14 @@ MS_PRIVATE = 1 << 18
 MS_RELATIME = 1 << 21
 MNT_DETACH = 2
 
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_AT_EMPTY_PATH = 0x1000
+_OPEN_TREE_CLONE = 1
+_MOVE_MOUNT_FROM_AND_TO_DESCRIPTORS = 0x04 | 0x40
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_IN_ROOT = 0x10
+
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_CAPBSET_DROP = 24
@@ -78,16 +86,36 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 def mount_read_only_recursive(target: str) -> None:
     """Makes `target` and everything mounted below it read-only (Linux 5.12)."""
     attributes = (ctypes.c_uint64 * 4)(1, 0, 0, 0)  # MOUNT_ATTR_RDONLY, nothing cleared, propagation, no user namespace
-    at_fdcwd, at_recursive = -100, 0x8000
     result = _libc.syscall(
         ctypes.c_long(442),
-        ctypes.c_int(at_fdcwd),
+        ctypes.c_int(_AT_FDCWD),
         target.encode(),
-        ctypes.c_uint(at_recursive),
+        ctypes.c_uint(_AT_RECURSIVE),
         attributes,
         ctypes.c_size_t(32),
     )
     _checked(result, f"mount_setattr {target}")
+
+
+def copy_mount(source: int, *, recursive: bool = False) -> int:
+    """A descriptor of a mount of what `source` is open on, at no place yet (Linux 5.2)."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    result = _libc.syscall(ctypes.c_long(428), ctypes.c_int(source), b"", ctypes.c_uint(flags))
+    return _checked(result, "open_tree")
+
+
+def place_mount(tree: int, target: int) -> None:
+    """Puts what `copy_mount` gave over what `target` is open on."""
+    flags = ctypes.c_uint(_MOVE_MOUNT_FROM_AND_TO_DESCRIPTORS)
+    result = _libc.syscall(ctypes.c_long(429), ctypes.c_int(tree), b"", ctypes.c_int(target), b"", flags)
+    _checked(result, "move_mount")
+
+
+def open_inside(root: int, path: str, flags: int = 0) -> int:
+    """A descriptor of `path` as somebody whose root is `root` would find it; links of /proc are refused (Linux 5.6)."""
+    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC | flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+    result = _libc.syscall(ctypes.c_long(437), ctypes.c_int(root), os.fsencode(path), how, ctypes.c_size_t(24))
+    return _checked(result, path)
 
 
 def unmount(target: str) -> None:
