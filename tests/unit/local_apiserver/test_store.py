@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import resource
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,74 @@ async def test_a_full_disk_fails_the_write_and_what_builds_on_it_and_no_later_on
     await store.write("pods", "ns/a", thing(4)).committed
     assert values(store.records("pods")) == [4]
     store.close()
+
+
+@contextmanager
+def full_disk(journal: Journal) -> Iterator[None]:
+    """No file of this process may grow beyond what the journal has written by now."""
+    size = journal._path.with_name("cluster.db-wal").stat().st_size
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+async def refused(store: Store) -> None:
+    """A write that fails, and so tells that everything asked for before it was tried."""
+    with pytest.raises(WriteFailed):
+        await store.write("pods", "ns/other", thing(0)).committed
+
+
+async def test_an_object_deleted_before_the_disk_was_full_is_not_back_after_a_restart(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    store = Store(journal)
+    for value in (1, 2):
+        await store.write("pods", "ns/a", thing(value)).committed
+    await store.write("pods", "ns/a", thing(2), deleted=True).committed
+    with full_disk(journal):
+        store.compact(3)
+        await refused(store)
+    store.compact(4)
+    await store.write("pods", "ns/b", thing(3)).committed
+    store.close()
+    again = Store(Journal(tmp_path))
+    assert [record.key for record in again.records("pods")] == ["ns/b"]
+    assert again.oldest == 4
+    again.close()
+
+
+async def test_a_compaction_that_met_a_full_disk_is_done_when_there_is_room(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    store = Store(journal)
+    for value in range(10):
+        await store.write("pods", "ns/a", thing(value)).committed
+    with full_disk(journal):
+        store.compact(store.version)
+        await refused(store)
+    await store.write("pods", "ns/b", thing(3)).committed
+    store.close()
+    again = Journal(tmp_path)
+    assert [row.key for row in again.rows()] == ["ns/a", "ns/b"]
+    again.close()
+
+
+async def test_a_large_object_rewritten_all_the_time_holds_no_more_memory_than_is_given(tmp_path: Path) -> None:
+    store = Store(Journal(tmp_path), keep_bytes=1_000_000)
+    for number in range(50):
+        await store.write("pods", "ns/a", {"metadata": {}, "value": f"{number:0>100000}"}).committed
+    history = store.shelf("pods").history
+    assert 800_000 < sum(len(event.previous.body) for event in history if event.previous) <= 1_000_000
+    assert store.past_bytes <= 1_000_000
+    assert len(store.list_at("pods", "", store.version - 5)) == 1
+    with pytest.raises(Compacted):
+        store.list_at("pods", "", store.version - 15)
+    store.close()
+    again = Store(Journal(tmp_path), keep_bytes=300_000)
+    assert again.past_bytes <= 300_000, "a smaller limit counts from the start"
+    assert len(again.records("pods")) == 1
+    again.close()
 
 
 async def test_a_waiter_that_gives_up_takes_no_other_write_with_it(store: Store) -> None:

@@ -13,6 +13,7 @@ import uvloop
 
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
+from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -21,8 +22,13 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--data-dir", type=Path, required=True, help="where objects, keys and the kubeconfig are kept")
     parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one")
-    parser.add_argument("--history-seconds", type=float, default=300, help="how long past versions can be asked for")
-    parser.add_argument("--history-events", type=int, default=100_000, help="how many past versions are kept at most")
+    parser.add_argument(
+        "--history-seconds", type=float, default=KEEP_SECONDS, help="how long past versions can be asked for"
+    )
+    parser.add_argument(
+        "--history-events", type=int, default=KEEP_EVENTS, help="how many past versions are kept at most"
+    )
+    parser.add_argument("--history-bytes", type=int, default=KEEP_BYTES, help="how much memory past versions may take")
     parser.add_argument(
         "--housekeeping",
         action="store_true",
@@ -44,7 +50,12 @@ async def serve(settings: Settings) -> None:
 def main() -> int:
     given = arguments()
     settings = Settings(
-        given.data_dir.absolute(), given.port, given.history_seconds, given.history_events, given.housekeeping
+        given.data_dir.absolute(),
+        given.port,
+        given.history_seconds,
+        given.history_events,
+        given.history_bytes,
+        given.housekeeping,
     )
     try:
         uvloop.run(serve(settings))

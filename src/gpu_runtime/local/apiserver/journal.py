@@ -8,7 +8,8 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ class Journal:
         self._work: queue.SimpleQueue[Append | Drop | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._refused_epoch = -1
+        self._undropped: list[Drop] = []
         self.oldest = int(self._database.execute("SELECT value FROM facts WHERE name = 'oldest'").fetchone()[0])
 
     def rows(self) -> Iterator[Row]:
@@ -103,24 +105,39 @@ class Journal:
         fresh = [work for work in appends if work.epoch > self._refused_epoch]
         if refused:
             finished(refused, OSError("a write that this one builds on failed"))
-        failure = self._commit([work.row for work in fresh], [work for work in batch if isinstance(work, Drop)])
-        if failure is not None and fresh:
-            self._refused_epoch = fresh[-1].epoch
         if fresh:
+            failure = self._commit(partial(self._insert, [work.row for work in fresh]))
+            if failure is not None:
+                self._refused_epoch = fresh[-1].epoch
             finished(fresh, failure)
+        self._drop([work for work in batch if isinstance(work, Drop)])
 
-    def _commit(self, rows: list[Row], drops: list[Drop]) -> Exception | None:
-        database = self._database
+    def _drop(self, drops: list[Drop]) -> None:
+        """Drops what waits, all or nothing: a removal dropped before the versions that it ended would bring them back.
+
+        What the disk refuses waits for the next batch; until then the file holds more of the past than is served.
+        """
+        self._undropped += drops
+        if self._undropped and self._commit(partial(self._delete, self._undropped)) is None:
+            self._undropped = []
+
+    def _insert(self, rows: list[Row]) -> None:
+        self._database.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _delete(self, drops: list[Drop]) -> None:
+        for drop in drops:
+            self._database.executemany("DELETE FROM log WHERE version = ?", [(one,) for one in drop.versions])
+        self._database.execute("UPDATE facts SET value = ? WHERE name = 'oldest'", (drops[-1].oldest,))
+
+    def _commit(self, change: Callable[[], None]) -> Exception | None:
+        """Any failure is told: the writer's end would keep every later request waiting for ever."""
         try:
-            database.execute("BEGIN IMMEDIATE")
-            database.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
-            for drop in drops:
-                database.executemany("DELETE FROM log WHERE version = ?", [(one,) for one in drop.versions])
-                database.execute("UPDATE facts SET value = ? WHERE name = 'oldest'", (drop.oldest,))
-            database.execute("COMMIT")
-        except sqlite3.Error as error:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
+            self._database.execute("BEGIN IMMEDIATE")
+            change()
+            self._database.execute("COMMIT")
+        except Exception as error:
+            with suppress(sqlite3.Error):  # the failure may have ended the transaction already
+                self._database.execute("ROLLBACK")
             return error
         return None
 

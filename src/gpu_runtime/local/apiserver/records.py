@@ -94,6 +94,12 @@ class Event:
     def version(self) -> int:
         return self.record.version
 
+    @property
+    def past_bytes(self) -> int:
+        """The bodies that this change made past: what is forgotten with it."""
+        removed = len(self.record.body) if self.deleted else 0
+        return removed + (len(self.previous.body) if self.previous is not None else 0)
+
 
 class Shelf:
     """The objects of one resource in key order, and its recent changes."""

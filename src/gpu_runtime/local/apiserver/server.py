@@ -32,15 +32,16 @@ from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfig
 from gpu_runtime.local.apiserver.logs import LogFiles, LogSource
-from gpu_runtime.local.apiserver.store import Store, WriteFailed
+from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS, Store, WriteFailed
 
 
 @dataclass(frozen=True)
 class Settings:
     data_dir: Path
     port: int = 0
-    keep_seconds: float = 300
-    keep_events: int = 100_000
+    keep_seconds: float = KEEP_SECONDS
+    keep_events: int = KEEP_EVENTS
+    keep_bytes: int = KEEP_BYTES
     housekeeping: bool = False
     """Do what a real cluster's controllers do for the API itself; off, the server is a bare kube-apiserver."""
     logs: LogSource | None = None
@@ -85,7 +86,7 @@ class ApiServer:
         listener = _listen(self._settings.port)
         port = listener.getsockname()[1]
         self.url = f"https://127.0.0.1:{port}"
-        self.store = Store(journal, self._settings.keep_seconds, self._settings.keep_events)
+        self.store = self._open_store(journal)
         registry = Registry()
         add_builtin_kinds(registry)
         logs = self._settings.logs or LogFiles(folder / "logs")
@@ -109,6 +110,10 @@ class ApiServer:
         await web.SockSite(self._runner, listener, ssl_context=_tls(pems)).start()
         self._chores = asyncio.create_task(self._tidy_regularly())
         write_kubeconfig(self.kubeconfig, self.url, pems, token)
+
+    def _open_store(self, journal: Journal) -> Store:
+        settings = self._settings
+        return Store(journal, settings.keep_seconds, settings.keep_events, settings.keep_bytes)
 
     async def _must_have_written(self) -> None:
         try:

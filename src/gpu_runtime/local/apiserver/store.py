@@ -16,6 +16,10 @@ from gpu_runtime.local.apiserver.journal import Append, Drop, Journal, Row
 from gpu_runtime.local.apiserver.records import Event, Object, Record, Shelf, encode, version_of
 from gpu_runtime.local.apiserver.reports import failed
 
+KEEP_SECONDS = 300
+KEEP_EVENTS = 100_000
+KEEP_BYTES = 128 * 1024**2
+
 
 class Compacted(Exception):
     """The asked version is no longer kept; `oldest` is the first that is."""
@@ -44,10 +48,19 @@ class Write:
 class Store:
     """All objects of the cluster. Use from one event loop."""
 
-    def __init__(self, journal: Journal, keep_seconds: float = 300, keep_events: int = 100_000) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        keep_seconds: float = KEEP_SECONDS,
+        keep_events: int = KEEP_EVENTS,
+        keep_bytes: int = KEEP_BYTES,
+    ) -> None:
         self._journal = journal
         self._keep_seconds = keep_seconds
         self._keep_events = keep_events
+        self._keep_bytes = keep_bytes
+        self.past_bytes = 0
+        """How much memory the past alone takes: bodies that are no object's any more."""
         self._loop = asyncio.get_running_loop()
         self._shelves: dict[str, Shelf] = {}
         self._pending: dict[tuple[str, str], Event] = {}
@@ -61,6 +74,7 @@ class Store:
         self._load()
         self._assigned = self.version
         journal.start(self._written)
+        self._bound_history()
 
     def _load(self) -> None:
         now = time.monotonic()
@@ -73,7 +87,11 @@ class Store:
             if row.version <= self.oldest:
                 shelf.dropped = shelf.history.pop().version
             else:
-                self._recent.append(event)
+                self._remember(event)
+
+    def _remember(self, event: Event) -> None:
+        self._recent.append(event)
+        self.past_bytes += event.past_bytes
 
     def shelf(self, resource: str) -> Shelf:
         found = self._shelves.get(resource)
@@ -176,14 +194,25 @@ class Store:
             shelf = self.shelf(event.resource)
             shelf.apply(event)
             self.version = event.version
-            self._recent.append(event)
+            self._remember(event)
             shelf.wake()
             if not committed.done():  # whoever waited for it was cancelled; it is on disk all the same
                 committed.set_result(None)
         if failure is None:
             self._tell(append.token[0] for append in appends)
+        self._bound_history()
+
+    def _bound_history(self) -> None:
+        """Forgets a tenth more than has to go: a busy cluster compacts now and then, not at each write."""
         if len(self._recent) > self._keep_events:
             self.compact(self._recent[len(self._recent) // 10].version)
+        if self.past_bytes > self._keep_bytes:
+            surplus, version = self.past_bytes - self._keep_bytes * 9 // 10, self.oldest
+            for event in self._recent:
+                if surplus <= 0:
+                    break
+                surplus, version = surplus - event.past_bytes, event.version
+            self.compact(version)
 
     def _tell(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -212,6 +241,7 @@ class Store:
         touched: set[str] = set()
         while self._recent and self._recent[0].version <= version:
             event = self._recent.popleft()
+            self.past_bytes -= event.past_bytes
             touched.add(event.resource)
             if event.previous is not None:
                 dropped.append(event.previous.version)
