@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from equipment.waiting import eventually
 from local.apiserver.conftest import Api, Server, session_of
 
 
@@ -43,6 +45,29 @@ async def test_what_was_answered_is_there_after_kill_9(server: Server) -> None:
         since = made[9].body["metadata"]["resourceVersion"]
         events = await api.events(f"{CONFIGMAPS}?watch=true&resourceVersion={since}", 10)
         assert [event["object"]["metadata"]["name"] for event in events] == [f"a{number}" for number in range(10, 20)]
+
+
+async def test_an_event_of_the_year_9999_does_not_end_the_compaction_of_history(server: Server) -> None:
+    server.start("--history-seconds", "0.5")
+    async with session_of(server.kubeconfig) as session:
+        api = Api(session)
+        event = {
+            "metadata": {"name": "late"},
+            "involvedObject": {"namespace": "default"},
+            "lastTimestamp": "9999-12-31T23:59:59Z",
+        }
+        made = await api("POST", "/api/v1/namespaces/default/events", event)
+        assert made.code == 201
+        for name in ("first", "second"):  # the end of the task would leave the second one's past
+            since = (await api("POST", CONFIGMAPS, configmap(name))).body["metadata"]["resourceVersion"]
+            await api("DELETE", f"{CONFIGMAPS}/{name}")
+            await eventually(partial(_is_forgotten, api, since), what=f"the past of {name} to be forgotten")
+        assert (await api("GET", "/readyz")).body == "ok"
+
+
+async def _is_forgotten(api: Api, version: str) -> bool:
+    answer = await api("GET", f"{CONFIGMAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
+    return answer.code == 410
 
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

@@ -25,7 +25,13 @@ async def test_an_event_goes_an_hour_after_it_was_last_seen(tmp_path: Path) -> N
     environment = Environment(now=lambda: NOW)
     cluster = Cluster.assemble(store, registry, Chain([]), environment, LogFiles(tmp_path))
     old = "2026-01-01T10:00:00Z"
-    times = {"old": {}, "seen again": {"lastTimestamp": "2026-01-01T11:30:00Z"}}
+    times = {
+        "old": {},
+        "seen again": {"lastTimestamp": "2026-01-01T11:30:00Z"},
+        "a year that never comes": {"lastTimestamp": "9999-12-31T23:59:59Z"},
+        "a year before all others": {"lastTimestamp": "0000-01-01T00:00:00Z"},
+        "no zone": {"lastTimestamp": "2026-01-01T11:30:00"},
+    }
     for name, more in times.items():
         meta = {"name": name, "uid": name, "creationTimestamp": old}
         await store.write("events", f"ns/{name}", {"metadata": meta, **more}).committed

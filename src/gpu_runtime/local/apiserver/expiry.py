@@ -12,14 +12,22 @@ from gpu_runtime.local.apiserver.records import Object
 KEPT = timedelta(hours=1)
 
 
-def last_seen(event: Object) -> str:
-    """When an Event was last written, as far as it tells."""
+def last_seen(event: Object, now: datetime) -> datetime | None:
+    """When an Event was last written, as far as it tells: clients set most times, and one yet to come tells nothing."""
     times = (
         event["metadata"].get("creationTimestamp"),
         event.get("lastTimestamp"),
         (event.get("series") or {}).get("lastObservedTime"),
     )
-    return max(filter(None, times), default="")
+    return max((moment for text in times if (moment := _moment(text)) and moment <= now), default=None)
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:  # the API allows years that Python does not know
+        return None
+    return found if found.tzinfo else None
 
 
 def expire_events(cluster: Cluster) -> None:
@@ -27,8 +35,8 @@ def expire_events(cluster: Cluster) -> None:
     assert kind is not None
     now = cluster.environment.now()
     for record in cluster.store.records(kind.resource):
-        seen = last_seen(record.object())
-        if seen and datetime.fromisoformat(seen) + KEPT < now:
+        seen = last_seen(record.object(), now)
+        if seen and seen < now - KEPT:
             namespace, _, name = record.key.rpartition("/")
             try:
                 cluster.deleter.delete(kind, namespace, name, DeleteOptions())

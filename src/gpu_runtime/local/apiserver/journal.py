@@ -73,6 +73,10 @@ class Journal:
         self._thread = threading.Thread(target=self._write, args=(finished,), name="journal", daemon=True)
         self._thread.start()
 
+    @property
+    def writing(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def append(self, work: Append) -> None:
         self._work.put(work)
 

@@ -7,6 +7,7 @@ import errno
 import socket
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from aiohttp import StreamReader, web
@@ -21,6 +22,7 @@ from gpu_runtime.local.apiserver.api import LARGEST_BODY, Api
 from gpu_runtime.local.apiserver.auth import Authenticator
 from gpu_runtime.local.apiserver.bootstrap import bootstrap
 from gpu_runtime.local.apiserver.builtin import add_builtin_kinds
+from gpu_runtime.local.apiserver.chores import Chores
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.custom.definitions import Definitions
 from gpu_runtime.local.apiserver.environment import Environment
@@ -56,6 +58,7 @@ class ApiServer:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._chores = Chores()
         self.url = ""
         self.kubeconfig = settings.data_dir / "kubeconfig"
 
@@ -102,13 +105,15 @@ class ApiServer:
             # No client has seen what came before: a watch from there is too old, as on a real server.
             self.store.compact(self.store.version)
         token = ensure_token(folder)
-        health = Health(self._settings.lacks, self._settings.registry or CollectorRegistry())
+        health = Health(self._problems, self._settings.registry or CollectorRegistry())
         api = Api(self.cluster, Authenticator(token), f"127.0.0.1:{port}", health)
         server = web.Server(api.handle, request_factory=_request, handler_cancellation=True)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5)
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=_tls(pems)).start()
-        self._chores = asyncio.create_task(self._tidy_regularly())
+        every = max(0.1, self._settings.keep_seconds / 5)
+        self._chores.start("compaction", every, self.store.compact_by_age)
+        self._chores.start("expiry of events", every, partial(expire_events, self.cluster))
         write_kubeconfig(self.kubeconfig, self.url, pems, token)
 
     def _open_store(self, journal: Journal) -> Store:
@@ -121,16 +126,12 @@ class ApiServer:
         except WriteFailed as error:
             raise StartError(f"cannot write to data directory {self._settings.data_dir}: {error}") from error
 
-    async def _tidy_regularly(self) -> None:
-        while True:
-            await asyncio.sleep(max(0.1, self._settings.keep_seconds / 5))
-            self.store.compact_by_age()
-            expire_events(self.cluster)
+    def _problems(self) -> dict[str, str]:
+        return {**self._settings.lacks(), **self.store.problems(), **self._chores.problems()}
 
     async def stop(self) -> None:
         """Lets running requests finish, ends watches, and closes the store."""
-        self._chores.cancel()
-        await asyncio.gather(self._chores, return_exceptions=True)
+        await self._chores.stop()
         self.store.stop_watches()
         await self._runner.cleanup()
         await self.store.settled()

@@ -265,6 +265,10 @@ class Store:
         for shelf in self._shelves.values():
             shelf.wake()
 
+    def problems(self) -> dict[str, str]:
+        """What keeps every write waiting, if anything does."""
+        return {} if self._journal.writing else {"journal": "its writer has ended: nothing is written any more"}
+
     def close(self) -> None:
         self._journal.close()
 
