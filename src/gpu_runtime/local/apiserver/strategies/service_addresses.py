@@ -6,12 +6,13 @@ import ipaddress
 import random
 from collections.abc import Callable
 
-from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, wrong
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, internal, wrong
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen
 from gpu_runtime.local.apiserver.strategy import keep
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")
+_KEPT_ADDRESSES = 257  # the network's first 256, which are given out on request alone, and its last
 NODE_PORTS = range(30000, 32768)
 Others = Callable[[], list[Object]]
 """The other Services; reading them is worth it only where something is given out."""
@@ -52,7 +53,10 @@ def allocate_health_port(spec: Object, others: Others) -> list[Cause]:
         ]
     if not number:
         used |= {port.get("nodePort") for port in spec.get("ports", [])}
-        spec["healthCheckNodePort"] = random.choice([one for one in NODE_PORTS if one not in used])  # noqa: S311
+        free = [one for one in NODE_PORTS if one not in used]
+        if not free:
+            raise internal("failed to allocate a HealthCheck node port: range is full")
+        spec["healthCheckNodePort"] = random.choice(free)  # noqa: S311
     return []
 
 
@@ -233,8 +237,10 @@ def allocate_address(spec: Object, others: Others) -> list[Cause]:
             text = f"failed to allocate IP {wanted}: provided IP is already allocated"
             return [wrong("spec.clusterIPs", [wanted], text)]
         return []
+    if len(used) >= RANGE.num_addresses - _KEPT_ADDRESSES:
+        raise internal("failed to allocate a serviceIP: range is full")
     while True:
-        address = str(RANGE[random.randint(256, RANGE.num_addresses - 2)])  # noqa: S311 - an address, not a secret
+        address = str(RANGE[random.randint(_KEPT_ADDRESSES - 1, RANGE.num_addresses - 2)])  # noqa: S311 - an address, not a secret
         if address not in used:
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
             return []
@@ -243,21 +249,29 @@ def allocate_address(spec: Object, others: Others) -> list[Cause]:
 def allocate_node_ports(spec: Object, others: Others) -> list[Cause]:
     causes = []
     used = {(port.get("nodePort"), port.get("protocol")) for one in others() for port in one["spec"].get("ports") or []}
-    for at, port in enumerate(spec.get("ports", [])):
+    ports = spec.get("ports", [])
+    for at, port in enumerate(ports):
         number = port.get("nodePort")
-        if number:
-            field = f"spec.ports[{at}].nodePort"
-            if number not in NODE_PORTS:
-                ports = f"{NODE_PORTS[0]}-{NODE_PORTS[-1]}"
-                text = f"provided port is not in the valid range. The range of valid ports is {ports}"
-                causes.append(wrong(field, number, text))
-            elif (number, port["protocol"]) in used:
-                causes.append(wrong(field, number, "provided port is already allocated"))
+        if not number:
             continue
-        while True:
-            number = random.choice(NODE_PORTS)  # noqa: S311 - a port, not a secret
-            if (number, port["protocol"]) not in used:
-                break
-        port["nodePort"] = number
-        used.add((number, port["protocol"]))
+        field = f"spec.ports[{at}].nodePort"
+        if number not in NODE_PORTS:
+            valid = f"{NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+            text = f"provided port is not in the valid range. The range of valid ports is {valid}"
+            causes.append(wrong(field, number, text))
+        elif (number, port["protocol"]) in used:
+            causes.append(wrong(field, number, "provided port is already allocated"))
+    if not causes:
+        used |= {(port.get("nodePort"), port["protocol"]) for port in ports}
+        _give_node_ports([port for port in ports if not port.get("nodePort")], used)
     return causes
+
+
+def _give_node_ports(ports: list[Object], used: set[tuple[int, str]]) -> None:
+    for protocol in {port["protocol"] for port in ports}:
+        asking = [port for port in ports if port["protocol"] == protocol]
+        free = [number for number in NODE_PORTS if (number, protocol) not in used]
+        if len(asking) > len(free):
+            raise internal("failed to allocate a nodePort: range is full")
+        for port, number in zip(asking, random.sample(free, len(asking)), strict=True):
+            port["nodePort"] = number
