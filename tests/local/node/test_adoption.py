@@ -11,7 +11,7 @@ import pytest
 from equipment.waiting import eventually
 from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
-from local.node.machine import remains
+from local.node.machine import links_of, remains
 from local.node.pods import a_container, a_pod, log_text
 
 
@@ -47,6 +47,42 @@ async def test_a_grace_period_passes_even_if_the_agent_does_not_live_to_see_it(
     async with PodRuntime(data_dir, capabilities) as second:
         state = await asyncio.wait_for(second.wait_container(uid, "main", 0), 60)
         assert state["exitCode"] == 137
+        await second.shutdown()
+
+
+@pytest.mark.parametrize("content", ["", '{"spec": {"uid"', "[]"], ids=["empty", "half", "other"])
+async def test_a_record_that_cannot_be_read_costs_its_pod_alone(
+    data_dir: Path, capabilities: Capabilities, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with PodRuntime(data_dir, capabilities) as first:
+        broken, whole = await a_pod(first), await a_pod(first)
+        for uid in (broken, whole):
+            await first.start_container(uid, a_container("sleep", "3600", env={"DATA_DIR": str(data_dir)}))
+        spec = first.get(broken)
+    for name in (f"pods/{broken}/record.json", "node/network.json", "node/cgroups.json"):
+        if (data_dir / name).exists():
+            (data_dir / name).write_text(content)
+    async with PodRuntime(data_dir, capabilities) as second:
+        assert [pod.spec.uid for pod in second.pods()] == [whole]
+        assert f"/{broken}/record.json cannot be read" in capsys.readouterr().out
+        assert (await second.execute(whole, "main", 0, ["true"], 60))[0] == 0
+        assert links_of(data_dir, [broken]) == []
+        assert spec
+        assert (await second.run_pod(spec.spec)).alive
+        await second.shutdown()
+
+
+async def test_a_state_that_cannot_be_read_is_unknown(data_dir: Path, capabilities: Capabilities) -> None:
+    async with PodRuntime(data_dir, capabilities) as first:
+        uid = await a_pod(first)
+        await first.start_container(uid, a_container("true"))
+        await first.wait_container(uid, "main", 0)
+        await first.stop_pod(uid)
+    (data_dir / "pods" / uid / "containers" / "main" / "0" / "state.json").write_text('{"status": "exi')
+    async with PodRuntime(data_dir, capabilities) as second:
+        pod = second.get(uid)
+        assert pod
+        assert [run.state for run in pod.runs] == [None]
         await second.shutdown()
 
 

@@ -219,7 +219,9 @@ async def test_a_pod_whose_shim_was_killed_is_gone_with_all_its_processes(runtim
     await runtime.start_container(
         uid, a_container("sh", "-c", "trap '' TERM HUP INT; sleep 3600", env={"DATA_DIR": str(data_dir)})
     )
-    os.kill(runtime.files(uid).shim_pid(), 9)
+    shim = runtime.files(uid).shim()
+    assert shim
+    os.kill(shim.pid, 9)
     await eventually(lambda: not (pod := runtime.get(uid)) or not pod.alive, what="the loss to be seen")
     await runtime.stop_pod(uid)
     pod = runtime.get(uid)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.supervisor.folder import Folder, write_whole
+from gpu_runtime.local.files import write_private
+from gpu_runtime.local.supervisor.folder import Folder
 
 LOOPBACK = "127.0.0.1"
 
@@ -51,7 +52,7 @@ class Layout:
         return self.root / "kubeconfig"
 
     def remember(self, installation: Installation) -> None:
-        write_whole(self._installation, msgspec.json.encode(installation))
+        write_private(self._installation, msgspec.json.encode(installation))
 
     def remembered(self) -> Installation | None:
         """None where `up` has never run, or an older version of it."""

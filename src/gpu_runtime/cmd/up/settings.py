@@ -11,7 +11,8 @@ import yaml
 
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports, proxy_url
 from gpu_runtime.config import PROCESSES, ConfigError, load
-from gpu_runtime.local.supervisor.folder import Folder, write_whole
+from gpu_runtime.local.files import write_private
+from gpu_runtime.local.supervisor.folder import Folder
 
 HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gpu-runtime up --config DIR\n"
 
@@ -45,7 +46,7 @@ def write_settings(folder: Folder, given: Path | None, ports: Ports) -> dict[str
         base = _read(given / f"{process}.yaml") if given is not None else {}
         text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
         path = folder.config(process)
-        write_whole(path, text.encode())
+        write_private(path, text.encode())
         load(PROCESSES[process], path, os.environ)
         written[process] = path
     return written

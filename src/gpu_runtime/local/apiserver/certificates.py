@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gpu_runtime.local.apiserver.errors import StartError
+from gpu_runtime.local.files import write_private
 
 _RENEW_BEFORE = timedelta(days=30)
 _YEARS = timedelta(days=3650)
@@ -46,8 +46,9 @@ def ensure(folder: Path, now: datetime | None = None) -> Certificates:
         paths = (found.ca, found.server, found.server_key, found.client, found.client_key)
         until = folder / "valid-until"
         if not all(path.exists() for path in paths) or _ends(until, now):
+            until.unlink(missing_ok=True)  # a crash between two of them leaves a set that is made again
             _make(found, now)
-            _write(until, (now + _YEARS).isoformat().encode())
+            write_private(until, (now + _YEARS).isoformat().encode())
     except OSError as error:
         raise StartError(f"cannot use certificates in {folder}: {error.strerror or error}") from error
     return found
@@ -89,7 +90,7 @@ def _make(found: Certificates, now: datetime) -> None:
 
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     ca = builder(issuer, ca_key).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    _write(
+    write_private(
         found.ca,
         ca.add_extension(usage, critical=True).sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
     )
@@ -105,14 +106,8 @@ def _make(found: Certificates, now: datetime) -> None:
         leaf = leaf.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         if purpose == ExtendedKeyUsageOID.SERVER_AUTH:
             leaf = leaf.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        _write(path, leaf.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        write_private(path, leaf.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        _write(key_path, pem)
-
-
-def _write(path: Path, content: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+        write_private(key_path, pem)

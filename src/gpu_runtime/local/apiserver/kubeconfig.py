@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from base64 import b64encode
 from pathlib import Path
 
 from gpu_runtime.local.apiserver.certificates import Certificates
 from gpu_runtime.local.apiserver.records import encode
+from gpu_runtime.local.files import write_private
 
 
 def ensure_token(folder: Path) -> str:
@@ -42,14 +42,3 @@ def write_kubeconfig(path: Path, url: str, certificates: Certificates, token: st
         "current-context": name,
     }
     write_private(path, encode(config) + b"\n")
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """A file that only its owner may read, complete or not there at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

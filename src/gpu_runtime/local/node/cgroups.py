@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.node.shim import documents
+from gpu_runtime.local.files import write_private
+from gpu_runtime.local.node.recorded import recorded
 
 MOUNT = Path("/sys/fs/cgroup")
 _LIMITS = {"memory": ("memory.limit_in_bytes", "memory.max"), "pids": ("pids.max", "pids.max")}
@@ -54,12 +55,12 @@ def open_cgroups(name: str, record: Path) -> Cgroups:
 
     Recorded, because an agent in another cgroup of its own must still find the folders of the pods that it adopts.
     """
-    recorded = msgspec.json.decode(record.read_bytes(), type=_Recorded) if record.exists() else None
-    if recorded and recorded.bases and all(Path(base).is_dir() for base in recorded.bases.values()):
-        return Cgroups({key: Path(base) for key, base in recorded.bases.items()}, unified=recorded.unified)
+    known = recorded(record, _Recorded)
+    if known and known.bases and all(Path(base).is_dir() for base in known.bases.values()):
+        return Cgroups({key: Path(base) for key, base in known.bases.items()}, unified=known.unified)
     found = _open_unified(name) if (MOUNT / "cgroup.controllers").exists() else _open_separate(name)
     bases = {key: str(base) for key, base in found.bases.items()}
-    documents.write_bytes(str(record), msgspec.json.encode(_Recorded(bases, found.unified)))
+    write_private(record, msgspec.json.encode(_Recorded(bases, found.unified)))
     return found
 
 

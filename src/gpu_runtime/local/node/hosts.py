@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from gpu_runtime.local.files import write_all
+
 DOMAIN = "svc.cluster.local"
 
 
@@ -50,7 +52,9 @@ def write_in_place(path: Path, content: str) -> None:
     data = content.encode()
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
     try:
-        os.pwrite(descriptor, data, 0)
+        if len(data) > os.fstat(descriptor).st_size:
+            os.posix_fallocate(descriptor, 0, len(data))  # a full disk refuses here, before anything has changed
+        write_all(descriptor, data, at=0)
         os.ftruncate(descriptor, len(data))
     finally:
         os.close(descriptor)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.node.shim import documents
+from gpu_runtime.local.files import write_private
+from gpu_runtime.local.node.recorded import recorded
 from gpu_runtime.local.node.shim.netlink import Netlink, without_ipv6
 
 PREFIX = 20  # 4,093 pods before an address is used again
@@ -72,18 +73,27 @@ def free_subnet(netlink: Netlink) -> ipaddress.IPv4Network:
 def open_bridge(record: Path, name: str) -> PodNetwork:
     """The bridge of an earlier agent when it still stands, else a new one; recorded before it is made."""
     with Netlink() as netlink:
-        recorded = msgspec.json.decode(record.read_bytes(), type=PodNetwork) if record.exists() else None
-        if recorded and recorded.bridge in netlink.links():
-            _bring_up(netlink, recorded)
-            return recorded
+        known = recorded(record, PodNetwork) or _standing(netlink, name)
+        if known and known.bridge in netlink.links():
+            _bring_up(netlink, known)
+            return known
         while True:
             network = PodNetwork(name, str(free_subnet(netlink)))
-            documents.write_bytes(str(record), msgspec.json.encode(network))
+            write_private(record, msgspec.json.encode(network))
             netlink.add_bridge(name)
             _bring_up(netlink, network)
             if not _taken_meanwhile(netlink, network):
                 return network
             netlink.delete_link(name)
+
+
+def _standing(netlink: Netlink, name: str) -> PodNetwork | None:
+    """The network of our bridge as the machine knows it, for when its record cannot be read: pods may be on it."""
+    index = netlink.index(name) if name in netlink.links() else 0
+    for link, address, prefix in netlink.addresses():
+        if link == index:
+            return PodNetwork(name, str(ipaddress.IPv4Network(f"{address}/{prefix}", strict=False)))
+    return None
 
 
 def _taken_meanwhile(netlink: Netlink, network: PodNetwork) -> bool:

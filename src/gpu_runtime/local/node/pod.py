@@ -71,10 +71,13 @@ class Pod:
         return False
 
     def _kill_shim(self) -> None:
-        pid = self.files.shim_pid()
-        if pid:
+        """By its identity: a shim that has ended may have left its id to somebody else, while its containers hang."""
+        shim = self.files.shim()
+        handle = shim.open() if shim else None
+        if handle is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            os.close(handle)
 
     def _heard(self, container: str, attempt: int, state: ContainerState) -> None:
         self.states[(container, attempt)] = state
@@ -126,9 +129,10 @@ class Pod:
         if self.client is not None and not self.gone.is_set():
             with contextlib.suppress(ShimGone):
                 await self.client.ask("quit")
-        deadline = time.monotonic() + QUIT_DEADLINE
+        deadline, wait = time.monotonic() + QUIT_DEADLINE, 0.002
         while (lock := self.files.lock()) is None:
             if time.monotonic() > deadline:
                 self._kill_shim()
-            await asyncio.sleep(0.002)
+                wait = min(wait * 2, 1.0)  # what even the kernel cannot end, as on a disk that hangs, may take long
+            await asyncio.sleep(wait)
         os.close(lock)

@@ -16,9 +16,11 @@ from typing import Literal
 
 import msgspec
 
+from gpu_runtime.local.node.recorded import recorded
 from gpu_runtime.local.node.shim import documents
 from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.specs import ContainerRun, PodSpec
+from gpu_runtime.local.supervisor.identity import Identity
 
 Phase = Literal["creating", "ready", "stopped"]
 
@@ -32,6 +34,10 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
     link: str = ""
     gpus: dict[str, list[str]] = {}
     createdAt: float = 0.0
+
+
+class BrokenRecord(Exception):
+    """What was written down about a pod cannot be read."""
 
 
 class PodFiles:
@@ -63,6 +69,8 @@ class PodFiles:
             return msgspec.json.decode(self.record_path.read_bytes(), type=PodRecord)
         except FileNotFoundError:
             return None
+        except msgspec.DecodeError as error:
+            raise BrokenRecord(f"{self.record_path} cannot be read: {error}") from error
 
     def write(self, record: PodRecord) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -77,7 +85,7 @@ class PodFiles:
                 ContainerRun(
                     name=path.parent.parent.name,
                     attempt=int(path.parent.name),
-                    state=msgspec.json.decode(state.read_bytes(), type=ContainerState) if state.exists() else None,
+                    state=recorded(state, ContainerState),
                 )
             )
         return found
@@ -95,9 +103,6 @@ class PodFiles:
             return None
         return descriptor
 
-    def shim_pid(self) -> int:
-        """The shim's process id, 0 before it has written one. Only meaningful while the lock is held."""
-        try:
-            return int((self.path / "shim.pid").read_text() or "0")
-        except FileNotFoundError:
-            return 0
+    def shim(self) -> Identity | None:
+        """The process that the shim is or was, None before it has written it down."""
+        return recorded(self.path / "shim.json", Identity)

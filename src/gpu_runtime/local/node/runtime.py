@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import structlog
+
 from gpu_runtime.local.node import gpus as gpu_devices
 from gpu_runtime.local.node import network
 from gpu_runtime.local.node.capabilities import Capabilities
@@ -24,7 +26,7 @@ from gpu_runtime.local.node.gpus import Gpu
 from gpu_runtime.local.node.hosts import ServiceName, write_hosts, write_own_name
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.pod import Pod
-from gpu_runtime.local.node.records import PodFiles, PodRecord
+from gpu_runtime.local.node.records import BrokenRecord, PodFiles, PodRecord
 from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.shim import documents, shapes
 from gpu_runtime.local.node.shim.shapes import ContainerState
@@ -121,7 +123,7 @@ class PodRuntime:
             phase="creating",
             createdAt=time.time(),
             address=self._choose_address(),
-            link=f"gr{hashlib.sha256((self._id + spec.uid).encode()).hexdigest()[:12]}",
+            link=self._link(spec.uid),
             gpus=gpu_devices.allocate(self.gpus, (pod.record.gpus for pod in self._pods.values()), spec.gpus),
         )
         files.write(record)
@@ -234,6 +236,9 @@ class PodRuntime:
     def _files(self, uid: str) -> PodFiles:
         return PodFiles(self.data_dir / "pods" / uid)
 
+    def _link(self, uid: str) -> str:
+        return f"gr{hashlib.sha256((self._id + uid).encode()).hexdigest()[:12]}"
+
     def _pod(self, uid: str) -> Pod:
         if uid not in self._pods:
             raise UnknownPod(uid)
@@ -312,7 +317,11 @@ class PodRuntime:
         folder.mkdir(exist_ok=True)
         for path in sorted(folder.iterdir()):
             files = PodFiles(path)
-            record = files.read()
+            try:
+                record = files.read()
+            except BrokenRecord as broken:
+                await self._give_up(files, broken)
+                continue
             if record is None:
                 await asyncio.to_thread(remove_tree, path)
                 continue
@@ -327,3 +336,13 @@ class PodRuntime:
             else:
                 self._last_address = record.address
                 self._changes.put_nowait(Change(uid))
+
+    async def _give_up(self, files: PodFiles, broken: BrokenRecord) -> None:
+        """Ends the one pod of which nothing is known but its uid; it is made anew where it is still wanted."""
+        uid = files.path.name
+        structlog.get_logger("node").warning("a pod is ended and made anew", pod=uid, why=str(broken))
+        spec = PodSpec(uid=uid, namespace="", name=uid)
+        record = PodRecord(spec=spec, phase="creating", link=self._link(uid))
+        pod = self._pods[uid] = Pod(files, record, self._teller(uid))
+        await pod.connect()
+        await self.remove_pod(uid)

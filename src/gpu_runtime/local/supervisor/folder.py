@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from gpu_runtime.local.files import write_private
 from gpu_runtime.local.supervisor.identity import Identity
 
 
@@ -51,7 +51,7 @@ class Folder:
             (self.root / inner).mkdir(mode=0o700, exist_ok=True)
 
     def write(self, record: Record) -> None:
-        write_whole(self._record(record.name), msgspec.json.encode(record))
+        write_private(self._record(record.name), msgspec.json.encode(record))
 
     def forget(self, name: str) -> None:
         self._record(name).unlink(missing_ok=True)
@@ -68,11 +68,3 @@ class Folder:
 
     def _record(self, name: str) -> Path:
         return self.root / "run" / f"{name}.json"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """A file that only its owner may read, complete or as it was before."""
-    new = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-    new.replace(path)

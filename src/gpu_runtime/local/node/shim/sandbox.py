@@ -74,7 +74,7 @@ class Shim:
     def __init__(self, pod: str) -> None:
         self.pod = pod
         self.sandbox: Sandbox = documents.read(os.path.join(pod, "sandbox.json"))
-        documents.write_bytes(os.path.join(pod, "shim.pid"), str(os.getpid()).encode())
+        documents.write(os.path.join(pod, "shim.json"), sys_.identity())
         sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
         sys_.set_process_name("pod-shim")
         self._woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -138,6 +138,13 @@ def set_process_name(name: str) -> None:
     _checked(_libc.prctl(PR_SET_NAME, buffer, 0, 0, 0), "prctl name")
 
 
+def identity() -> dict[str, object]:
+    """This process: its id alone is used again, together with its start and the machine's boot it never is."""
+    with open("/proc/self/stat") as about, open("/proc/sys/kernel/random/boot_id") as boot:
+        started = about.read().rpartition(")")[2].split()[19]
+        return {"pid": os.getpid(), "started": started, "boot": boot.read().strip()}
+
+
 def sethostname(name: str) -> None:
     raw = name.encode()
     _checked(_libc.sethostname(raw, len(raw)), "sethostname")

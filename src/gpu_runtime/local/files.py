@@ -1,0 +1,52 @@
+"""The one way to write a file that a crash or a full disk leaves either old or new, never half.
+
+Needs the standard library alone, as pods' shims do.
+"""
+
+# The shims do not load pathlib.
+# ruff: noqa: PTH105, PTH108, PTH118
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+
+def write_private(path: str | os.PathLike[str], content: bytes, *, sync: bool = True) -> None:
+    """Replaces the file as a whole; only its owner may read it. OSError leaves what was there before.
+
+    Without `sync` a power cut may lose it or leave it empty: for what means nothing once the machine has stopped.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    draft = os.path.join(folder, f".{name}.draft")
+    try:
+        descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, content)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(draft, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft)  # half a draft would keep the room that others need
+        raise
+    if sync:
+        _sync_folder(folder or ".")
+
+
+def write_all(descriptor: int, content: bytes, at: int | None = None) -> None:
+    """Writes every byte: the kernel takes only what there is room for, and refuses with the next call."""
+    done = 0
+    while done < len(content):
+        rest = content[done:]
+        done += os.write(descriptor, rest) if at is None else os.pwrite(descriptor, rest, at + done)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
