@@ -8,7 +8,7 @@ from typing import Any
 
 from equipment.installation import Up
 from equipment.waiting import eventually_sync
-from local.up.traces import traces_of
+from local.up.traces import pods_of, traces_of
 from local.up.units import create, page, seed, until_ready
 
 KILLS = 10
@@ -60,6 +60,23 @@ def test_what_a_killed_supervisor_left_can_be_ended(own_up: Up) -> None:
     assert [line.split()[1] for line in ended.stdout.splitlines()][-1] == "local-cluster"
     assert traces_of(own_up.data_dir) == []
     assert own_up.command("status").returncode == 3
+
+
+def test_what_a_killed_supervisor_and_a_killed_cluster_left_can_be_ended(own_up: Up) -> None:
+    own_up.start()
+    seed(own_up, "first", 1)
+    create(own_up, "running")
+    until_ready(own_up, "running")
+    cluster = pids(own_up)["local-cluster"]
+    own_up.kill()
+    os.kill(cluster, signal.SIGKILL)
+    assert pods_of(own_up.data_dir)
+    ended = own_up.command("down")
+    assert ended.returncode == 0, ended
+    assert "pods left behind stopped" in ended.stdout
+    assert traces_of(own_up.data_dir) == []
+    again = own_up.command("down")
+    assert (again.returncode, "nothing runs on" in again.stdout) == (0, True)
 
 
 def kill(up: Up, name: str) -> None:

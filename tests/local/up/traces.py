@@ -29,5 +29,24 @@ def links_of(data_dir: Path) -> list[str]:
     return [path.name for path in Path("/sys/class/net").iterdir() if digest in path.name]
 
 
+def cgroups_of(data_dir: Path) -> list[str]:
+    digest = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:8]
+    return [str(path) for path in Path("/sys/fs/cgroup").rglob(f"gpu-runtime-{digest}")]
+
+
+def pods_of(data_dir: Path) -> list[str]:
+    """Processes that hold a pod's lock: its shim, and the first process of each of its containers."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            places = [str(path.readlink()) for path in (folder / "fd").iterdir()]
+        except OSError:
+            continue
+        if any(place.startswith(f"{data_dir}/pods/") for place in places):
+            found.append(f"{folder.name} of a pod")
+    return found
+
+
 def traces_of(data_dir: Path) -> list[str]:
-    return [*processes_of(data_dir), *mounts_of(data_dir), *links_of(data_dir)]
+    left = [*processes_of(data_dir), *mounts_of(data_dir), *links_of(data_dir)]
+    return [*left, *cgroups_of(data_dir), *pods_of(data_dir)]

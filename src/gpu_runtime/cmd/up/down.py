@@ -11,6 +11,7 @@ from gpu_runtime.local.supervisor.process import Process
 from gpu_runtime.local.supervisor.supervisor import end_leftovers
 
 STOP_SECONDS = 180.0  # what all processes together may take, each within its own limit
+POD_GRACE_SECONDS = 5.0
 EXIT_FAILED = 1
 
 
@@ -29,12 +30,33 @@ async def _end(layout: Layout) -> int:
         with hold(layout.supervised.lock):
             left = layout.supervised.records()
             await end_leftovers(layout.supervised, console.tell)
+            pods = await _end_pods(layout)
     except Held as held:
         console.complain(f"{layout.root} is in use by `gpu-runtime up`: {held}")
         return EXIT_FAILED
-    if running is None and not left:
+    if running is None and not left and not pods:
         console.say(f"nothing runs on {layout.root}")
-    return 0 if clean else EXIT_FAILED
+    return 0 if clean and pods is not None else EXIT_FAILED
+
+
+async def _end_pods(layout: Layout) -> int | None:
+    """Pods outlive a cluster that was killed. How many there were; None when somebody else works with them."""
+    from gpu_runtime.local.cluster.cluster import LOCK  # noqa: PLC0415  it loads a whole API server
+    from gpu_runtime.local.node.leftovers import end_pods  # noqa: PLC0415
+    from gpu_runtime.local.node.runtime import AlreadyRunning  # noqa: PLC0415
+
+    try:
+        with hold(layout.root / LOCK):
+            pods = await end_pods(layout.root, POD_GRACE_SECONDS)
+    except Held as held:
+        console.complain(f"a cluster that `gpu-runtime up` did not start runs on {layout.root}: {held}")
+        return None
+    except AlreadyRunning as still:
+        console.complain(str(still))
+        return None
+    if pods:
+        console.say(f"  - {pods} pods left behind stopped")
+    return pods
 
 
 async def _end_supervisor(running: Holder) -> bool:

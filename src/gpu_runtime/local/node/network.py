@@ -87,6 +87,12 @@ def open_bridge(record: Path, name: str) -> PodNetwork:
             netlink.delete_link(name)
 
 
+def standing(name: str) -> PodNetwork | None:
+    """The network of this bridge, if it stands."""
+    with Netlink() as netlink:
+        return _standing(netlink, name)
+
+
 def _standing(netlink: Netlink, name: str) -> PodNetwork | None:
     """The network of our bridge as the machine knows it, for when its record cannot be read: pods may be on it."""
     index = netlink.index(name) if name in netlink.links() else 0

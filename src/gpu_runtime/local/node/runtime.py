@@ -60,6 +60,7 @@ class PodRuntime:
         self.gpus = list(gpus)
         self._masked = [str(self.data_dir), *(str(path.resolve()) for path in masked)]
         self._id = hashlib.sha256(str(self.data_dir).encode()).hexdigest()[:8]
+        self.bridge = f"gr-{self._id}"
         self._pods: dict[str, Pod] = {}
         self._zygote = Zygote()
         self._services: list[ServiceName] = []
@@ -80,7 +81,7 @@ class PodRuntime:
             os.close(self._lock)
             raise AlreadyRunning(f"another node agent works on {self.data_dir}") from None
         if self.capabilities.network == "bridge":
-            self.network = network.open_bridge(node / "network.json", f"gr-{self._id}")
+            self.network = network.open_bridge(node / "network.json", self.bridge)
         self.cgroups = open_cgroups(f"gpu-runtime-{self._id}", node / "cgroups.json")
         await self._adopt()
         return self
