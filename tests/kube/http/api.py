@@ -15,6 +15,7 @@ from equipment import servers
 from equipment.judge import Timeline, Witness, list_objects, timeline
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
+from gpu_runtime.api.v1alpha1.annotations import CLAIMED_BY
 from gpu_runtime.config import Health, OperationSettings, RuntimeApiSettings
 from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
 from gpu_runtime.controllers.gpuunit.role import is_inert, provenance
@@ -127,6 +128,18 @@ class Places:
     async def units(self, namespace: str) -> list[Any]:
         return (await self.client.list(Query(GPU_UNITS, namespace))).items
 
+    async def free_stock(self) -> list[Any]:
+        """The stock, once no hand-over holds any of it: a reply does not wait for the end of the consumed stock."""
+
+        async def left() -> tuple[list[Any]]:
+            stock = await self.units(self.stock)
+            claimed = [unit.metadata.name for unit in stock if CLAIMED_BY in unit.metadata.annotations]
+            assert not claimed, f"still claimed: {claimed}"
+            return (stock,)
+
+        stock: list[Any] = (await eventually(left, what="no stock is claimed any more"))[0]
+        return stock
+
     async def make_ready(self, node: str = "fake-0") -> None:
         """What the controller would find out about the stock."""
         for unit in await self.units(self.stock):
@@ -157,10 +170,11 @@ class Places:
 
     async def known(self, api: Api) -> None:
         """The API's cache of stock has come as far as the server."""
-        there = {(unit.metadata.name, unit.metadata.resourceVersion) for unit in await self.units(self.stock)}
         store = api.services.sweeper._units
 
-        def same() -> bool:
+        async def same() -> bool:
+            # Read anew each time: stock that was handed over may go while this waits.
+            there = {(unit.metadata.name, unit.metadata.resourceVersion) for unit in await self.units(self.stock)}
             cached = {
                 (unit.metadata.name, unit.metadata.resourceVersion)
                 for unit in store

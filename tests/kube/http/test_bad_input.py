@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from equipment.fault_proxy import FaultProxy, writes
+from equipment.waiting import eventually
 from kube.http.api import Places, pool_request, unit_request
 
 POOLS, STOCK, UNITS = "/operator/stockpools", "/operator/stock-units", "/gpu-units"
@@ -170,8 +171,12 @@ async def test_off_loopback_a_known_token_is_needed_and_names_the_owner(world: P
         alice = {"Authorization": "Bearer s3cret"}
         body = pool_request(namespace=world.instance)
         assert (await api.post(POOLS, body, headers=alice)).status == 202
-        pools = await api.get(f"{POOLS}?namespace={world.instance}", headers=alice)
-        assert [pool["owner"] for pool in pools.data] == ["alice"]
+
+        async def owned() -> bool:
+            pools = await api.get(f"{POOLS}?namespace={world.instance}", headers=alice)
+            return [pool["owner"] for pool in pools.data] == ["alice"]
+
+        await eventually(owned, what="the list shows the pool and its owner")
         tokens.write_text("bob other\n")
         assert (await api.get(UNITS, headers=alice)).status == 401
         assert (await api.get(UNITS, headers={"Authorization": "Bearer other"})).status == 200

@@ -110,7 +110,7 @@ async def test_every_route_works_with_the_roles_that_the_process_declared(world:
             assert (await api.call(method, path))[0] == status, (method, path)
         changed = await api.call("PUT", "/gpu-units/demo", {"image": "a"})
         assert changed[0] == 404
-        (left,) = [unit.metadata.name for unit in await world.units(world.stock)]
+        (left,) = [unit.metadata.name for unit in await world.free_stock()]
         assert (await api.call("DELETE", f"/operator/stock-units/{left}"))[0] == 204
         assert "cache_objects" in (await api.probe("/metrics"))[1]
         api.process.send_signal(signal.SIGTERM)

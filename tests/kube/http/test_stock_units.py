@@ -102,7 +102,7 @@ async def test_stock_consumed_while_its_batch_was_interrupted_is_not_made_again(
         assert handed_over.status == 201
         await second.services.sweeper.sweep()
         await succeeded(second)
-    names = {unit.metadata.name for unit in await world.units(world.stock)}
+    names = {unit.metadata.name for unit in await world.free_stock()}
     assert len(names) == 19
     assert handed_over.data["sourceStockName"] not in names
 
@@ -124,6 +124,10 @@ async def test_claimed_stock_cannot_be_taken_back_and_free_stock_can(api: Api, w
     assert (await api.delete(f"{PATH}/{one.name}")).code == "conflict"
     assert (await api.delete(f"{PATH}/{two.name}")).status == 204
     assert (await api.delete(f"{PATH}/{two.name}")).code == "stock_unit_not_found"
-    listed = await api.get(PATH)
-    assert [unit["name"] for unit in listed.data] == [one.name]
-    assert not any("serviceName" in unit or "accessURL" in unit for unit in listed.data)
+
+    async def shown() -> bool:
+        listed = await api.get(PATH)
+        assert not any("serviceName" in unit or "accessURL" in unit for unit in listed.data)
+        return [unit["name"] for unit in listed.data] == [one.name]
+
+    await eventually(shown, what="the list shows what is left")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube import Query
 from gpu_runtime.service.cluster import OPERATIONS, STOCK_POOLS
@@ -97,6 +98,11 @@ async def test_lists_come_in_pages_and_can_be_filtered(api: Api, world: Places) 
             "/operator/stockpools",
             pool_request(f"op-{number}", f"pool-{number}", namespace=world.instance, specName=spec),
         )
+
+    async def all_listed() -> bool:
+        return len((await api.get(f"/operator/stockpools?namespace={world.instance}")).data) == 5
+
+    await eventually(all_listed, what="the list shows all pools")  # lists come from a cache
     seen, token = [], ""
     while True:
         more = f"&continue={token}" if token else ""

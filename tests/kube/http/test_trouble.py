@@ -75,6 +75,7 @@ async def test_a_write_of_the_hand_over_lost_either_way_is_cured_by_sending_it_a
             assert again.status in (200, 201), (call, again)
         await world.known(api)
         await api.services.sweeper.sweep()
+        assert await world.free_stock() == []
         seen = await world.seen(witness)
         assert conservation(seen, seeded=len(lost), stock_namespace=world.stock) == []
         assert count_stock(seen, stock_namespace=world.stock).handed_over == len(lost)
@@ -97,8 +98,7 @@ async def test_a_quota_that_is_reached_is_a_lack_of_capacity_and_leaves_nothing(
             return answer.code == "insufficient_capacity"
 
         await eventually(refused, what="the quota refuses")
-        (stock,) = await world.units(world.stock)
-        assert "runtime.lokiwager.io/claimed-by" not in stock.metadata.annotations
+        assert len(await world.free_stock()) == 1
         kinds = [record.spec.type for record in (await world.client.list(Query(OPERATIONS, world.system))).items]
         assert kinds == ["CreateStockUnits"]
         await world.client.request("DELETE", f"{path}/none", subject="delete quota")

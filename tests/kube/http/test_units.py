@@ -30,7 +30,7 @@ async def test_a_request_consumes_one_ready_stock_unit_and_keeps_its_envelope(ap
     assert made.data["sourceStockName"] == source
     assert told["runtime.lokiwager.io/source-stock-namespace"] == world.stock
     assert told["runtime.lokiwager.io/source-stock-node"] == "fake-0"
-    assert [left.metadata.name == source for left in await world.units(world.stock)] == [False]
+    assert source not in [left.metadata.name for left in await world.free_stock()]
     again = await api.post(PATH, unit_request())
     assert (again.status, again.data["resourceVersion"]) == (200, unit.metadata.resourceVersion)
     assert (await api.post(PATH, unit_request(image="other"))).code == "operation_conflict"
@@ -67,8 +67,7 @@ async def test_a_name_that_is_taken_is_refused_and_no_stock_is_lost(api: Api, wo
     await world.client.create(GPU_UNITS, by_hand)
     clash = await api.post(PATH, unit_request("three", "by-hand"))
     assert clash.code == "already_exists"
-    (left,) = await world.units(world.stock)
-    assert "runtime.lokiwager.io/claimed-by" not in left.metadata.annotations
+    assert len(await world.free_stock()) == 1
     assert len((await world.client.list(Query(OPERATIONS, world.system))).items) == 2
 
 
@@ -79,7 +78,7 @@ async def test_a_deleted_unit_is_not_made_again_by_a_late_retry(api: Api, world:
     assert (await api.get(f"{PATH}/demo")).code == "gpu_unit_not_found"
     late = await api.post(PATH, unit_request())
     assert (late.status, late.data["deleted"]) == (200, True)
-    assert len(await world.units(world.stock)) == 1
+    assert len(await world.free_stock()) == 1
 
 
 async def test_a_replay_waits_for_the_first_and_tells_of_the_same_unit(world: Places, fault_proxy: FaultProxy) -> None:
@@ -96,7 +95,7 @@ async def test_a_replay_waits_for_the_first_and_tells_of_the_same_unit(world: Pl
         answers = [await first, await replay]
     assert [answer.status for answer in answers] == [201, 200]
     assert answers[0].data["sourceStockName"] == answers[1].data["sourceStockName"]
-    assert len(await world.units(world.stock)) == 1
+    assert len(await world.free_stock()) == 1
 
 
 async def test_a_replay_goes_on_where_a_frozen_executor_stopped(world: Places, fault_proxy: FaultProxy) -> None:
@@ -112,6 +111,7 @@ async def test_a_replay_goes_on_where_a_frozen_executor_stopped(world: Places, f
             replay = await two.post(PATH, body)
             held.release()
             assert (replay.status, (await first).status) == (200, 201)
+        await world.free_stock()
         seen = await world.seen(witness)
         assert conservation(seen, seeded=3, stock_namespace=world.stock) == []
         assert count_stock(seen, stock_namespace=world.stock).handed_over == 2
@@ -130,6 +130,7 @@ async def test_racing_for_fewer_stock_units_leaves_no_double_owner_and_none_lost
         assert {answer.code for answer in answers if answer.status == 409} == {"insufficient_capacity"}
         for api in (one, two):
             await api.services.sweeper.sweep()
+        assert await world.free_stock() == []
         seen = await world.seen(witness)
         assert conservation(seen, seeded=12, stock_namespace=world.stock) == []
         assert count_stock(seen, stock_namespace=world.stock).handed_over == 12
@@ -145,6 +146,7 @@ async def test_fifty_parallel_requests_with_one_id_on_two_replicas_make_one_unit
         assert Counter(answer.status for answer in answers) == {201: 1, 200: 49}
         assert len({answer.data["sourceStockName"] for answer in answers}) == 1
         await one.services.sweeper.sweep()
+        assert len(await world.free_stock()) == 9
         seen = await world.seen(witness)
         assert conservation(seen, seeded=10, stock_namespace=world.stock) == []
         assert count_stock(seen, stock_namespace=world.stock).handed_over == 1

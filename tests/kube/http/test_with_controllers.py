@@ -60,13 +60,19 @@ async def test_a_request_turns_warm_stock_into_a_running_unit_on_its_node(
         assert (unit["memory"], unit["gpu"]) == ("16Gi", 1)
         assert unit["serviceName"] == "demo"
         assert unit["accessURL"].startswith("http://demo.")
-        assert [left["name"] for left in (await api.get("/operator/stock-units")).data] == [
-            name for name in stock if name != source
-        ]
-        inventory = (await api.get("/operator/inventory")).data
-        assert any(spec["specName"] == "g1.1" and spec["handOverNow"] == 1 for spec in inventory["specs"])
-        events = (await api.get("/gpu-units/demo/events")).data
-        assert events, "the controller tells what it did"
+
+        async def one_left() -> bool:
+            listed = (await api.get("/operator/stock-units")).data
+            assert [left["name"] for left in listed] == [name for name in stock if name != source]
+            inventory = (await api.get("/operator/inventory")).data
+            return any(spec["specName"] == "g1.1" and spec["handOverNow"] == 1 for spec in inventory["specs"])
+
+        await eventually(one_left, what="the lists show the stock that is left")
+
+        async def told() -> bool:
+            return bool((await api.get("/gpu-units/demo/events")).data)
+
+        await eventually(told, what="the controller tells what it did")
         changed = await api.put("/gpu-units/demo", {"image": "python:3.13"})
         assert changed.data["image"] == "python:3.13"
         await until(api, "/gpu-units/demo", "Ready")
