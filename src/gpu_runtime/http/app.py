@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry
 
-from gpu_runtime.http.errors import response_to
+from gpu_runtime.http.errors import COMMON_HEADERS, response_to
 from gpu_runtime.http.guard import Guard
 from gpu_runtime.http.load import LOAD, Load
 from gpu_runtime.http.metrics import Metrics
@@ -101,6 +101,6 @@ def _record(request: web.Request, response: web.StreamResponse, code: str) -> No
 
 async def _common_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.setdefault(REQUEST_ID_HEADER, request.get(REQUEST_ID, ""))
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("Cache-Control", "no-store")
+    for name, value in COMMON_HEADERS.items():
+        response.headers.setdefault(name, value)
     response.headers.pop("Server", None)

@@ -31,6 +31,7 @@ _WORDS = {
     404: "there is no such route: /swagger/index.html shows those that there are",
     405: "the route does not know this method; the header Allow names those that it knows",
 }
+COMMON_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _log = structlog.get_logger("http")
 
 
@@ -49,9 +50,22 @@ class ErrorEnvelope(msgspec.Struct, frozen=True, kw_only=True):
 def error_response(
     status: int, code: str, message: str, details: Sequence[FieldError] = (), headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    envelope = ErrorEnvelope(error=ErrorBody(code=code, message=message, details=list(details)))
+    shown = [FieldError(_printable(each.field), _printable(each.message)) for each in details]
+    envelope = ErrorEnvelope(error=ErrorBody(code=code, message=_printable(message), details=shown))
     body = msgspec.json.encode(envelope)
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+
+
+def malformed(status: int, message: str) -> web.Response:
+    """The answer to what is no proper HTTP request; no route and no middleware sees it."""
+    response = error_response(status, _OF_ROUTING.get(status, "invalid_request"), message)
+    response.headers.update(COMMON_HEADERS)
+    return response
+
+
+def _printable(text: str) -> str:
+    """The text with what cannot be written as UTF-8 escaped: headers may hold any byte, and messages repeat them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def response_to(error: Exception) -> web.Response:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from gpu_runtime.edge.names import host_name
+from gpu_runtime.http.headers import single
 from gpu_runtime.http.route import OWNER
 from gpu_runtime.http.tokens import Tokens
 from gpu_runtime.service.errors import Forbidden
-
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class Guard:
     tokens: Tokens | None = None
 
     def admit(self, request: web.Request, *, open_to_all: bool) -> None:
-        host = request.host.rsplit(":", 1)[0] if not request.host.endswith("]") else request.host
-        if self.hosts is not None and host.lower() not in self.hosts:
-            raise Forbidden(f"this server is not called {host}: add the name to allowedHosts if it should be")
+        if self.hosts is not None and host_name(request.host) not in self.hosts:
+            raise Forbidden(f"this server is not called {request.host}: add the name to allowedHosts if it should be")
         if self.tokens is not None and not open_to_all:
-            request[OWNER] = self.tokens.owner(request.headers.get("Authorization"))
+            request[OWNER] = self.tokens.owner(single(request, "Authorization"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import ContentEncodingError, TransferEncodingError
 
 from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.validation import FieldError, validate
@@ -22,6 +24,7 @@ P = TypeVar("P", bound=msgspec.Struct)
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 JSON = "application/json"
+ENCODINGS = frozenset({"identity", "gzip", "deflate"})  # of request bodies
 BODY_SECONDS = 30.0
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
 OWNER: web.RequestKey[str] = web.RequestKey("owner", str)
@@ -119,10 +122,16 @@ class Route(Generic[B, Q, P]):
         if request.content_type != JSON:
             # A page of another site can make a browser post forms and text to loopback, but not JSON.
             raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}")
+        if request.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
+            raise web.HTTPUnsupportedMediaType(text="send the body plain, or as gzip or deflate")
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
             sent = msgspec.json.decode(body)
+        except (web.RequestPayloadError, ContentEncodingError, TransferEncodingError) as error:
+            raise InvalidRequest("the body cannot be read: it is not encoded as its headers say") from error
+        except ConnectionError as error:
+            raise InvalidRequest("the connection ended before the whole body had arrived") from error
         except TimeoutError as error:
             raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -147,6 +156,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 AnyRoute = Route[Any, Any, Any]
+_INTEGER = re.compile("-?[0-9]{1,18}")
 
 
 def _single(request: web.Request) -> dict[str, str]:
@@ -170,7 +180,7 @@ def _parameters(type_: type[Q], given: Mapping[str, str], where: str) -> Q:
 
 def _value(node: Node, text: str) -> object:
     """The text as JSON would have it; text that is no such value stays text and is refused for its type."""
-    if node.type == "integer" and text.lstrip("-").isdecimal() and len(text) < 20:
+    if node.type == "integer" and _INTEGER.fullmatch(text):
         return int(text)
     if node.type == "boolean":
         return {"true": True, "1": True, "false": False, "0": False}.get(text, text)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import structlog
-from aiohttp import web
 
 from gpu_runtime.config import ConfigError, RuntimeApiSettings
+from gpu_runtime.edge.names import is_loopback, own_names, split_address
+from gpu_runtime.edge.runner import Runner
 from gpu_runtime.http.app import application
-from gpu_runtime.http.guard import LOOPBACK_NAMES, Guard
+from gpu_runtime.http.errors import malformed
+from gpu_runtime.http.guard import Guard
 from gpu_runtime.http.routes import ROUTES
 from gpu_runtime.http.streams import STREAMS, Streams
 from gpu_runtime.http.swagger import add_swagger
@@ -33,7 +34,7 @@ class RuntimeApi:
         self.started = asyncio.Event()
         self.url = ""
         self._settings = settings
-        self._host, self._port = _address(settings.httpAddr)
+        self._host, self._port = split_address(settings.httpAddr)
         self._guard = guard(settings)
         self.manager = Manager(client, health=(settings.health.host, settings.health.port))
         self.services = build(client, self.manager, platform(settings))
@@ -67,17 +68,16 @@ class RuntimeApi:
         app[STREAMS] = streams = Streams(limits.streams)
         app.on_shutdown.append(streams.close)
         add_swagger(app)
-        runner = web.AppRunner(
+        runner = Runner(
             app,
-            access_log=None,
+            malformed,
             shutdown_timeout=self._settings.drainSeconds,
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
         )
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, self._host or None, self._port).start()
-        port = runner.addresses[0][1]
+        port = await runner.listen(self._host, self._port)
         self.url = f"http://{_printed(self._host)}:{port}"
         self._log.info("serving", url=self.url)
         self.started.set()
@@ -98,7 +98,7 @@ def platform(settings: RuntimeApiSettings) -> Platform:
 
 def guard(settings: RuntimeApiSettings) -> Guard:
     """Who is let in; ConfigError when the API would be open to a network without anybody having said so."""
-    host, _ = _address(settings.httpAddr)
+    host, _ = split_address(settings.httpAddr)
     tokens = None
     if settings.tokenFile is not None and settings.auth == "token":
         try:
@@ -110,24 +110,9 @@ def guard(settings: RuntimeApiSettings) -> Guard:
         raise ConfigError(
             f"httpAddr: {settings.httpAddr} is reached from other machines: name a tokenFile, or say `auth: none`"
         )
-    named = frozenset(name.lower() for name in settings.allowedHosts)
-    if not local and not named:
+    if not local and not settings.allowedHosts:
         return Guard(None, tokens)
-    return Guard(named | {*LOOPBACK_NAMES, host.lower()}, tokens)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
+    return Guard(own_names(host, settings.allowedHosts), tokens)
 
 
 def _printed(host: str) -> str:

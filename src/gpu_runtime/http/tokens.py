@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import re
 from hashlib import sha256
 from pathlib import Path
 
 import structlog
 
 from gpu_runtime.service.errors import Unauthenticated
+
+# The name becomes a label of all that its owner creates: the API server would refuse every one of them.
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NAME_RULE = "must be up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
 
 
 class TokenFileError(Exception):
@@ -30,7 +35,7 @@ class Tokens:
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise Unauthenticated("send a bearer token: Authorization: Bearer TOKEN")
-        digest = _digest(token.strip())
+        digest = _digest(token.strip())  # any bytes: what is no text is only not known
         # All are compared, each in constant time: how long it takes tells nothing about any token.
         found = [owner for known, owner in self._owners.items() if hmac.compare_digest(known, digest)]
         if not found:
@@ -68,6 +73,8 @@ def read_tokens(path: Path) -> dict[bytes, str]:
             continue
         if len(words) != 2:
             raise TokenFileError(f"token file {path}, line {number}: write NAME TOKEN")
+        if not _LABEL_VALUE.fullmatch(words[0]):
+            raise TokenFileError(f"token file {path}, line {number}: the name {_NAME_RULE}")
         owners[_digest(words[1])] = words[0]
     if not owners:
         raise TokenFileError(f"token file {path}: no token in it")
@@ -75,4 +82,4 @@ def read_tokens(path: Path) -> dict[bytes, str]:
 
 
 def _digest(token: str) -> bytes:
-    return sha256(token.encode()).digest()
+    return sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -54,10 +54,20 @@ class UnitNotReady(Refused):
 
 def response_to(refused: Refused) -> web.Response:
     """The refusal in the envelope of the REST API."""
-    body = {"error": {"code": refused.code, "message": str(refused), "details": []}}
+    return _envelope(refused.status, refused.code, str(refused), refused.headers)
+
+
+def malformed(status: int, message: str) -> web.Response:
+    """The answer to what is no proper HTTP request."""
+    return _envelope(status, Refused.code, message)
+
+
+def _envelope(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    # Messages repeat headers, which may hold any byte.
+    printable = message.encode("utf-8", "backslashreplace").decode()
     return web.Response(
-        status=refused.status,
-        body=msgspec.json.encode(body),
+        status=status,
+        body=msgspec.json.encode({"error": {"code": code, "message": printable, "details": []}}),
         content_type="application/json",
-        headers={**refused.headers, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+        headers={**(headers or {}), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
     )

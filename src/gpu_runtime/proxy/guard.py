@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from gpu_runtime.edge.names import host_name
 from gpu_runtime.proxy.errors import Forbidden
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -20,9 +20,9 @@ class Guard:
     hosts: frozenset[str] | None = None
 
     def admit(self, request: web.BaseRequest) -> None:
-        host = _name(f"//{request.host}")
+        host = host_name(request.host)
         if self.hosts is not None and host not in self.hosts:
-            raise Forbidden(f"this server is not called {host}: add the name to allowedHosts if it should be")
+            raise Forbidden(f"this server is not called {request.host}: add the name to allowedHosts if it should be")
         origin = request.headers.get("Origin")
         changes = request.method not in SAFE_METHODS or "Upgrade" in request.headers
         # Browsers say where a page came from whenever it changes something or opens a socket; programs do not.

@@ -38,13 +38,13 @@ def to_unit(given: CIMultiDictProxy[str], *, host: str, client: str, public_host
     """Headers of a request as the unit gets them: without credentials, with our word on who asked for what."""
     dropped = HOP_BY_HOP | CREDENTIALS | CLAIMS | _named_by_connection(given) | {"host", "expect", "content-length"}
     passed = CIMultiDict(
-        (name, value)
+        (name, text(value))
         for name, value in given.items()
         if name.lower() not in dropped and not name.lower().startswith((FORWARDED, WEBSOCKET))
     )
     passed["Host"] = host
     passed["X-Forwarded-For"] = client
-    passed["X-Forwarded-Host"] = public_host
+    passed["X-Forwarded-Host"] = text(public_host)
     passed["X-Forwarded-Proto"] = "http"
     passed["X-Forwarded-Prefix"] = prefix
     return passed
@@ -53,10 +53,19 @@ def to_unit(given: CIMultiDictProxy[str], *, host: str, client: str, public_host
 def to_client(given: CIMultiDictProxy[str], *, prefix: str, own: Iterable[str]) -> CIMultiDict[str]:
     """Headers of an answer as the client gets them; a redirect to one of the unit's `own` addresses stays with it."""
     dropped = HOP_BY_HOP | FOR_THE_WHOLE_ADDRESS | _named_by_connection(given)
-    passed = CIMultiDict((name, value) for name, value in given.items() if name.lower() not in dropped)
+    passed = CIMultiDict((name, text(value)) for name, value in given.items() if name.lower() not in dropped)
     if "Location" in passed:
         passed["Location"] = within(passed["Location"], prefix, own)
     return passed
+
+
+def text(value: str) -> str:
+    """The value, with Latin-1, which older programs write, as text: aiohttp drops bytes that are not UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogateescape").decode("latin-1")
+    return value
 
 
 def within(location: str, prefix: str, own: Iterable[str]) -> str:

@@ -10,10 +10,13 @@ from aiohttp import web
 from prometheus_client import Counter
 
 from gpu_runtime.config import ConfigError, ProxySettings
+from gpu_runtime.edge.names import is_loopback, own_names, split_address
+from gpu_runtime.edge.runner import Runner
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.proxy.app import application
-from gpu_runtime.proxy.guard import LOOPBACK_NAMES, Guard
+from gpu_runtime.proxy.errors import malformed
+from gpu_runtime.proxy.guard import Guard
 from gpu_runtime.proxy.targets import Targets
 
 
@@ -24,8 +27,7 @@ class Proxy:
         self.started = asyncio.Event()
         self.port = 0
         self._settings = settings
-        self._host, _, port = settings.httpAddr.rpartition(":")
-        self._wanted_port = int(port)
+        self._host, self._wanted_port = split_address(settings.httpAddr)
         self._guard = guard(settings)
         self.manager = Manager(client, health=(settings.health.host, settings.health.port))
         refused = [ipaddress.ip_network(cidr) for cidr in settings.refusedCIDRs]
@@ -34,16 +36,10 @@ class Proxy:
         self._app = application(self._targets, self._guard, lambda status: answers.labels(str(status)).inc())
 
     async def run(self, stop: asyncio.Event) -> None:
-        runner = web.AppRunner(
-            self._app, access_log=None, handler_cancellation=True, shutdown_timeout=self._settings.drainSeconds
-        )
+        runner = runner_of(self._app, self._settings.drainSeconds)
         await runner.setup()
         try:
-            try:
-                await web.TCPSite(runner, self._host.strip("[]") or None, self._wanted_port).start()
-            except OSError as error:
-                raise ConfigError(f"cannot listen on {self._settings.httpAddr}: {error.strerror}") from error
-            self.port = runner.addresses[0][1]
+            self.port = await runner.listen(self._host, self._wanted_port)
             structlog.get_logger("proxy").info("serving", host=self._host, port=self.port)
             self.started.set()
             await self.manager.run(stop)
@@ -51,22 +47,19 @@ class Proxy:
             await runner.cleanup()
 
 
+def runner_of(app: web.Application, drain_seconds: float) -> Runner:
+    """Bodies stay as the client encoded them: the unit is told their encoding and length."""
+    return Runner(app, malformed, handler_cancellation=True, shutdown_timeout=drain_seconds, auto_decompress=False)
+
+
 def guard(settings: ProxySettings) -> Guard:
     """Who is let in; ConfigError when units would be open to a network without anybody having said so."""
-    host = settings.httpAddr.rpartition(":")[0].strip("[]")
-    named = frozenset(name.lower() for name in settings.allowedHosts)
+    host, _ = split_address(settings.httpAddr)
     if is_loopback(host):
-        return Guard(named | {*LOOPBACK_NAMES, host.lower()})
+        return Guard(own_names(host, settings.allowedHosts))
     if settings.auth != "none":
         raise ConfigError(
             f"httpAddr: {settings.httpAddr} is reached from other machines, and the proxy asks nobody who they are: "
             "put something before it that does, and say `auth: none`"
         )
-    return Guard(named or None)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return Guard(frozenset(name.strip("[]").lower() for name in settings.allowedHosts) or None)

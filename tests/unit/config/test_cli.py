@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from equipment.mutation import mutant
 from gpu_runtime.cli.main import COMMANDS, main
 
 KUBECONFIG = """
@@ -53,19 +54,30 @@ def test_settings_in_force_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "port: 9" in done.output
 
 
-def test_a_port_that_is_taken_is_one_line_and_exits_with_2(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("process", "settings"),
+    [
+        ("controller-manager", "health: {{port: {port}}}"),
+        ("runtime-api", "health: {{port: {port}}}\nhttpAddr: 127.0.0.1:0"),
+        ("runtime-api", "health: {{port: 0}}\nhttpAddr: 127.0.0.1:{port}"),
+        ("proxy", "health: {{port: {port}}}\nhttpAddr: 127.0.0.1:0"),
+        ("proxy", "health: {{port: 0}}\nhttpAddr: 127.0.0.1:{port}"),
+    ],
+)
+@mutant("edge/runner.py", "except OSError as error:", "except ZeroDivisionError as error:")
+def test_a_port_that_is_taken_is_one_line_and_exits_with_2(tmp_path: Path, process: str, settings: str) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         path = tmp_path / "c.yaml"
-        path.write_text(f"health: {{port: {port}}}\nlog: {{level: error}}\n")
-        command = [sys.executable, "-m", "gpu_runtime.cli", "controller-manager"]
+        path.write_text(settings.format(port=port) + "\nlog: {level: error}\n")
+        command = [sys.executable, "-m", "gpu_runtime.cli", process]
         options = ["--config", str(path), "--kubeconfig", str(kubeconfig)]
-        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_file_is_one_line_a_fault_and_exits_with_2(tmp_path: Path) -> None:

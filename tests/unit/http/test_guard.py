@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from structlog.testing import capture_logs
 
-from gpu_runtime.config import ConfigError, RuntimeApiSettings
+from equipment.mutation import mutant
+from gpu_runtime.config import ConfigError, ProxySettings, RuntimeApiSettings
 from gpu_runtime.http.server import guard
-from gpu_runtime.service.errors import Forbidden
+from gpu_runtime.http.tokens import Tokens
+from gpu_runtime.proxy.server import guard as proxy_guard
+from gpu_runtime.service.errors import Forbidden, Unauthenticated
 
 
 def admitted(settings: RuntimeApiSettings, host: str) -> bool:
@@ -49,3 +53,43 @@ def test_a_token_file_that_cannot_be_used_is_an_error_that_shows_no_secret(tmp_p
 def test_a_missing_token_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         guard(RuntimeApiSettings(tokenFile=str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize("name", ["alice@example.com", "-alice", "alice.", "a" * 64, "älice", "team/alice"])
+@mutant("http/tokens.py", "if not _LABEL_VALUE.fullmatch(words[0]):", "if False:")
+def test_a_token_whose_owner_cannot_be_a_label_is_refused_at_loading_by_its_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(f"# who may\nbob other\n{name} s3cret\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="line 3: the name must be") as error:
+        guard(RuntimeApiSettings(tokenFile=str(path)))
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["alice", "Alice_B", "a.b-c", "1", "a" * 63])
+def test_a_token_whose_owner_can_be_a_label_is_taken(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(f"{name} s3cret\n")
+    assert Tokens(path).owner("Bearer s3cret") == name
+
+
+def test_a_reloaded_file_with_a_bad_owner_changes_nothing_and_the_warning_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("alice s3cret\n")
+    tokens = Tokens(path)
+    path.write_text("bob other\nalice@example.com s3cret\n")
+    with capture_logs() as logs:
+        assert tokens.owner("Bearer s3cret") == "alice"
+        with pytest.raises(Unauthenticated):
+            tokens.owner("Bearer other")
+    (warning,) = logs
+    assert warning["log_level"] == "warning"
+    assert "line 2: the name must be" in warning["problem"]
+    path.write_text("bob other\nalice s3cret\n# mended\n")
+    assert tokens.owner("Bearer other") == "bob"
+
+
+def test_both_servers_answer_to_the_same_names_of_this_machine() -> None:
+    for address in ("127.0.0.1:1", "[::1]:1", "localhost:1"):
+        api = guard(RuntimeApiSettings(httpAddr=address, allowedHosts=["A.example", "[fd00::1]"]))
+        proxy = proxy_guard(ProxySettings(httpAddr=address, allowedHosts=["A.example", "[fd00::1]"]))
+        assert api.hosts == proxy.hosts == frozenset({"localhost", "127.0.0.1", "::1", "a.example", "fd00::1"})

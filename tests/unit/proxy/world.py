@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import aiohttp
-from aiohttp import web
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.access import Access
+from gpu_runtime.edge.names import LOOPBACK_NAMES
 from gpu_runtime.kube.store import Store
 from gpu_runtime.proxy.app import application
-from gpu_runtime.proxy.guard import LOOPBACK_NAMES, Guard
+from gpu_runtime.proxy.guard import Guard
 from gpu_runtime.proxy.kinds import (
     SERVICE_NAME,
     ConditionView,
@@ -28,6 +28,7 @@ from gpu_runtime.proxy.kinds import (
     UnitStatusView,
     UnitView,
 )
+from gpu_runtime.proxy.server import runner_of
 from gpu_runtime.proxy.targets import Network, Targets
 
 UNIT = "/units/runtime-instance/demo"
@@ -97,7 +98,8 @@ class RawUnit:
             self.received[number] += await reader.readuntil(b"0\r\n\r\n")
         elif b"content-length: " in head.lower():
             length = head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]
-            self.received[number] += await reader.readexactly(int(length))
+            with suppress(asyncio.IncompleteReadError):  # a client that left
+                self.received[number] += await reader.readexactly(int(length))
         writer.write(self.answer)
         await writer.drain()
         writer.close()
@@ -107,13 +109,10 @@ class RawUnit:
 async def proxy_to(port: int, unit: UnitView | None = None) -> AsyncIterator[int]:
     """The port of a proxy that knows one unit, `demo`, which serves on this machine's port."""
     known = targets([unit or a_unit()], [a_slice("127.0.0.1", port)])
-    runner = web.AppRunner(
-        application(known, Guard(frozenset(LOOPBACK_NAMES))), handler_cancellation=True, shutdown_timeout=1
-    )
+    runner = runner_of(application(known, Guard(LOOPBACK_NAMES)), drain_seconds=1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield runner.addresses[0][1]
+        yield await runner.listen("127.0.0.1", 0)
     finally:
         await runner.cleanup()
 

@@ -8,11 +8,10 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from gpu_runtime.api.validation import FieldError
+from gpu_runtime.http.headers import if_match, last_event_id
 from gpu_runtime.http.parameters import Continue, InNamespace, LabelSelector, Limit, Named, NamespaceName
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
 from gpu_runtime.http.streams import CHANGES, send_changes, send_text
-from gpu_runtime.service.errors import InvalidRequest
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
 from gpu_runtime.service.observing import EventView
 from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
@@ -90,7 +89,7 @@ async def list_all(call: Call[Nothing, ListUnits, Nothing]) -> Reply | web.Strea
         changes = call.services.observing.changes(
             units.namespace(asked.namespace),
             selector=asked.labelSelector,
-            since=_since(call.request, asked.resourceVersion),
+            since=last_event_id(call.request, asked.resourceVersion),
             seconds=asked.timeoutSeconds,
         )
         return await send_changes(call.request, changes, asked.phase)
@@ -106,7 +105,7 @@ async def get(call: Call[Nothing, GetUnit, Named]) -> Reply | web.StreamResponse
         changes = call.services.observing.changes(
             view.namespace,
             name=view.name,
-            since=_since(call.request, asked.resourceVersion),
+            since=last_event_id(call.request, asked.resourceVersion),
             seconds=asked.timeoutSeconds,
         )
         return await send_changes(call.request, changes)
@@ -114,12 +113,12 @@ async def get(call: Call[Nothing, GetUnit, Named]) -> Reply | web.StreamResponse
 
 
 async def update(call: Call[UpdateGPUUnit, InNamespace, Named]) -> Reply:
-    view = await call.services.units.update(call.query.namespace, call.path.name, call.body, _if_match(call.request))
+    view = await call.services.units.update(call.query.namespace, call.path.name, call.body, if_match(call.request))
     return Reply(view, headers=_etag(view))
 
 
 async def delete(call: Call[Nothing, InNamespace, Named]) -> Reply:
-    await call.services.units.delete(call.query.namespace, call.path.name, _if_match(call.request))
+    await call.services.units.delete(call.query.namespace, call.path.name, if_match(call.request))
     return Reply(status=204)
 
 
@@ -137,19 +136,6 @@ async def events(call: Call[Nothing, InNamespace, Named]) -> Reply:
 
 def _etag(view: UnitView) -> dict[str, str]:
     return {"ETag": f'"{view.resourceVersion}"'} if view.resourceVersion else {}
-
-
-def _if_match(request: web.Request) -> str:
-    """The version that the client wants to change; empty for any."""
-    version = request.headers.get("If-Match", "").strip().removeprefix("W/").strip('"')
-    return "" if version == "*" else version
-
-
-def _since(request: web.Request, asked: str) -> str:
-    given = request.headers.get("Last-Event-ID", "").strip() or asked
-    if given and not given.isdecimal():
-        raise InvalidRequest.of([FieldError("Last-Event-ID", "must be the id of an earlier event")])
-    return given
 
 
 ROUTES: tuple[AnyRoute, ...] = (

@@ -1,0 +1,124 @@
+"""Runs an application and answers malformed HTTP in the application's own envelope."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import ContentEncodingError
+
+from gpu_runtime.config import ConfigError
+
+Refuse = Callable[[int, str], web.Response]
+"""The envelope of a refusal with this status and message."""
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+_log = structlog.get_logger("http")
+
+
+class Runner(web.AppRunner):
+    """An AppRunner whose every answer is made by the application.
+
+    aiohttp answers a request that it cannot parse, and an unknown Expect header, with text of its own and logs a stack
+    trace for what is the client's mistake.
+    """
+
+    def __init__(
+        self,
+        app: web.Application,
+        refuse: Refuse,
+        *,
+        shutdown_timeout: float,
+        handler_cancellation: bool = False,
+        **protocol_options: Any,
+    ) -> None:
+        super().__init__(app, shutdown_timeout=shutdown_timeout, handler_cancellation=handler_cancellation)
+        self._refuse = refuse
+        self._protocol_options = protocol_options
+
+    async def listen(self, host: str, port: int) -> int:
+        """Listens on the address and returns its port; ConfigError when the address cannot be had."""
+        try:
+            await web.TCPSite(self, host or None, port).start()
+        except OSError as error:
+            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            raise ConfigError(f"cannot listen on {where}: {error.strerror}") from error
+        return int(self.addresses[0][1])
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _Server(
+            _answering_all(made.request_handler, self._refuse),
+            self._refuse,
+            self._protocol_options,
+            request_factory=made.request_factory,
+            handler_cancellation=made.handler_cancellation,
+        )
+
+
+class _Server(web.Server):
+    def __init__(self, handler: Handle, refuse: Refuse, protocol_options: Mapping[str, Any], **options: Any) -> None:
+        super().__init__(handler, **options)
+        self._refuse = refuse
+        self._protocol_options = protocol_options
+
+    def __call__(self) -> web.RequestHandler:
+        loop = asyncio.get_running_loop()
+        return _Protocol(self, refuse=self._refuse, loop=loop, access_log=None, **self._protocol_options)
+
+
+class _Protocol(web.RequestHandler):
+    __slots__ = ("_refuse",)
+
+    def __init__(self, manager: web.Server, *, refuse: Refuse, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._refuse = refuse
+
+    def log_exception(self, *args: Any, exc_info: BaseException | None = None, **_: Any) -> None:
+        """Only a defect of ours gets a trace: a body that nobody could decode is its client's mistake."""
+        if isinstance(exc_info, web.RequestPayloadError | ConnectionError):
+            _log.info("malformed request", problem=_one_line(str(exc_info)))
+        else:
+            _log.exception("defect", error=str(args[0] % args[1:]) if args else "", exc_info=exc_info)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no HTTP; the exception of a handler goes the usual way, with its trace in the log."""
+        if status >= 500 or request.writer.output_size > 0:
+            return super().handle_error(request, status, exc, message)
+        said = _one_line(message or "")
+        _log.info("malformed request", remote=request.remote, problem=said)
+        if isinstance(exc, ContentEncodingError):
+            answer = self._refuse(415, "the body's Content-Encoding is not known: send it plain, or as gzip or deflate")
+        else:
+            answer = self._refuse(status, f"the request is malformed: {said}")
+        answer.force_close()
+        return answer
+
+
+def _answering_all(handle: Handle, refuse: Refuse) -> Handle:
+    """`handle`, with the refusals that aiohttp raises before any middleware in the envelope."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await handle(request)
+        except web.HTTPExpectationFailed:
+            response = refuse(400, "Expect: only 100-continue is understood")
+            response.force_close()  # a client that waits for a yes sends its body all the same, or never
+            return response
+
+    return answer
+
+
+def _one_line(message: str) -> str:
+    """aiohttp's message without the excerpt of the request: it may hold a secret, and bytes that are no text."""
+    first = message.splitlines()[0] if message else "malformed"
+    return first.partition(": b'")[0].partition(": bytearray")[0].rstrip(": ")[:200]

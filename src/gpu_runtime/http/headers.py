@@ -1,0 +1,45 @@
+"""Headers of a request that routes act on."""
+
+from __future__ import annotations
+
+import re
+
+from aiohttp import web
+
+from gpu_runtime.api.validation import FieldError
+from gpu_runtime.service.errors import InvalidRequest
+
+_VERSION = re.compile(r"\"([0-9]{1,20})\"|([0-9]{1,20})")
+_EVENT = re.compile(r"[0-9]{1,64}")
+
+
+def single(request: web.Request, name: str) -> str | None:
+    """The header's value; InvalidRequest when it is given twice, because only one of the two could be honoured."""
+    values = request.headers.getall(name, [])
+    if len(values) > 1:
+        raise InvalidRequest.of([FieldError(name, "may be given once")])
+    return values[0].strip() if values else None
+
+
+def if_match(request: web.Request) -> str:
+    """The version that the client wants to change; empty for whatever version there is (`*`, or no header).
+
+    Anything else is refused: a guard that is not understood must not count as no guard. Weak tags never match by the
+    rules of HTTP, and a list of versions is nothing that one compare-and-set can check.
+    """
+    given = single(request, "If-Match")
+    if given is None or given == "*":
+        return ""
+    found = _VERSION.fullmatch(given)
+    if found is None:
+        message = 'must be one version in quotes as in the header ETag, such as "123", or * for any version'
+        raise InvalidRequest.of([FieldError("If-Match", message)])
+    return str(found[1] or found[2])
+
+
+def last_event_id(request: web.Request, asked: str) -> str:
+    """The version after which a watch goes on: of the header, or else the one `asked` for in the query."""
+    given = single(request, "Last-Event-ID") or asked
+    if given and not _EVENT.fullmatch(given):
+        raise InvalidRequest.of([FieldError("Last-Event-ID", "must be the id of an earlier event")])
+    return given
