@@ -14,6 +14,11 @@ def _cidr(text: str) -> object:
     return ipaddress.ip_network(text)
 
 
+REFUSED_CIDRS = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/127", "fe80::/10", "ff00::/8")
+# Pods of the embedded cluster may have addresses of 127.213.0.0/16.
+EMBEDDED_REFUSED_CIDRS = tuple("127.0.0.0/16" if cidr == "127.0.0.0/8" else cidr for cidr in REFUSED_CIDRS)
+
+
 class ProxySettings(Struct, frozen=True, kw_only=True):
     """The proxy: HTTP access to units at /units/NAMESPACE/NAME/."""
 
@@ -30,5 +35,5 @@ class ProxySettings(Struct, frozen=True, kw_only=True):
     refusedCIDRs: Annotated[
         tuple[Annotated[str, Meta(extra={"check": _cidr})], ...],
         Meta(description="Addresses that no unit has: loopback, link-local, the control plane's own."),
-    ] = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/127", "fe80::/10", "ff00::/8")
+    ] = REFUSED_CIDRS
     drainSeconds: Annotated[int, Meta(ge=0, le=600, description="Requests get so long to end after SIGTERM.")] = 20

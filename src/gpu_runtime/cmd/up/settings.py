@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports, proxy_url
-from gpu_runtime.config import PROCESSES, ConfigError, load
+from gpu_runtime.config import EMBEDDED_REFUSED_CIDRS, PROCESSES, ConfigError, load
 from gpu_runtime.local.files import write_private
 from gpu_runtime.local.supervisor.folder import Folder
 
@@ -33,8 +33,7 @@ def overrides(ports: Ports) -> dict[str, dict[str, Any]]:
         "proxy": {
             "health": {"host": LOOPBACK, "port": ports.proxyHealth},
             "httpAddr": f"{LOOPBACK}:{ports.proxy}",
-            # Pods of the embedded cluster may have addresses of 127.213.0.0/16.
-            "refusedCIDRs": ["0.0.0.0/8", "127.0.0.0/16", "169.254.0.0/16", "224.0.0.0/4"],
+            "refusedCIDRs": list(EMBEDDED_REFUSED_CIDRS),
         },
     }
 
