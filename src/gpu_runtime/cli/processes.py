@@ -54,6 +54,7 @@ def run_process(name: str, path: Path | None, kubeconfig: Path | None) -> int:
     """Runs `gpu_runtime.cmd.<name>` with its settings; a configuration that cannot work is one line and exit code 2."""
     settings = settings_in_force(PROCESSES[name], path)
     module = import_module(f"gpu_runtime.cmd.{name.replace('-', '_')}")
+    import_module("gpu_runtime.kube.process").raise_open_files_limit()
     try:
         code: int = module.run(settings, kubeconfig)
     except (ConfigError, ClusterConfigError, ExceptionGroup) as error:

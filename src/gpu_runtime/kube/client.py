@@ -14,13 +14,14 @@ import msgspec
 from gpu_runtime.api.meta.object import Key, Object, wire
 from gpu_runtime.kube.config import ClusterConfig
 from gpu_runtime.kube.decoding import WATCH_LINE, Listing, Page, WatchEvent, decode_event, decode_object, split_lines
+from gpu_runtime.kube.errors import Unreadable
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.kube.transport import CONNECT_SECONDS, Transport
+from gpu_runtime.kube.transport import CONNECT_SECONDS, OPEN_SECONDS, Transport
 
 T = TypeVar("T", bound=Object)
 Propagation = Literal["Foreground", "Background", "Orphan"]
 PAGE_SIZE = 500
-LIMITS = aiohttp.ClientTimeout(total=30.0)  # of one request and its whole answer
+LIMITS = aiohttp.ClientTimeout(total=30.0, connect=CONNECT_SECONDS)  # of one request and its whole answer
 
 
 class Patch(StrEnum):
@@ -56,7 +57,10 @@ class Query(Generic[T]):
 
 
 class Client:
-    """Speaks to one API server; an async context manager that owns its connections."""
+    """Speaks to one API server; an async context manager that owns its connections.
+
+    Requests use at most `connections` at a time. Each watch and each followed log has one of its own besides.
+    """
 
     def __init__(self, config: ClusterConfig, *, user_agent: str = "gpu-runtime", connections: int = 100) -> None:
         self.config = config
@@ -92,7 +96,10 @@ class Client:
         """One page; its `token` asks for the next, at the same resourceVersion."""
         parameters = query.parameters(**{"limit": limit or None, "continue": token})
         body = await self.request("GET", query.path, parameters=parameters, subject=f"list {query}")
-        return Page.decode(query.resource, body)
+        try:
+            return Page.decode(query.resource, body)
+        except msgspec.MsgspecError as error:
+            raise Unreadable(f"list {query}: the server sent what is no list: {error}") from error
 
     async def create(self, resource: Resource[T], obj: Object | Mapping[str, Any], *, dry_run: bool = False) -> T:
         """POST: fails with AlreadyExists when the name is taken."""
@@ -198,19 +205,26 @@ class Client:
         parameters = query.parameters(
             watch=True, allowWatchBookmarks=True, resourceVersion=resource_version, timeoutSeconds=max(1, int(timeout))
         )
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        answer = self._transport.stream(query.path, subject=f"watch {query}", parameters=parameters, timeout=limits)
+        answer = self._transport.stream(
+            query.path, subject=f"watch {query}", parameters=parameters, silence=silence, begins_within=OPEN_SECONDS
+        )
         async with answer as response:
             opened()
             async for line in split_lines(response.content.iter_any()):
-                yield decode_event(query.resource, WATCH_LINE.decode(line))
+                try:
+                    event = decode_event(query.resource, WATCH_LINE.decode(line))
+                except msgspec.MsgspecError as error:
+                    raise Unreadable(f"watch {query}: the server sent what is no event: {error}") from error
+                yield event
 
     async def stream(
         self, path: str, *, parameters: Mapping[str, str], silence: float | None = None
     ) -> AsyncGenerator[bytes, None]:
         """A body in the pieces that it arrives in, such as the log of a Pod."""
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        answer = self._transport.stream(path, subject=f"read {path}", parameters=parameters, timeout=limits)
+        # No limit until it begins: the server may send nothing at all before the first line of a log.
+        answer = self._transport.stream(
+            path, subject=f"read {path}", parameters=parameters, silence=silence, begins_within=None
+        )
         async with answer as response:
             async for chunk in response.content.iter_any():
                 yield chunk

@@ -17,6 +17,10 @@ class Unreachable(KubeError):
     """No answer came. A write may or may not have happened: only an idempotent one may be sent again."""
 
 
+class NoConnection(Unreachable):
+    """No connection was free in time. The request was never sent: it may be sent again."""
+
+
 class Unreadable(KubeError):
     """An object that our type cannot read, written by a newer version or by hand."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from gpu_runtime.kube.errors import ConfigError
 from gpu_runtime.kube.manager import Manager
 
 EXIT_CONFIG = 2
+OPEN_FILES = 1 << 16
 
 
 @contextmanager
@@ -31,6 +33,20 @@ def stop_on_signal() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(each)
 
 
+def raise_open_files_limit() -> int:
+    """Lets this process open as many files as it is allowed to; the limit then in force.
+
+    Usually 1024 are open to a process that does not ask, and each stream of a client takes two: the client's own, and
+    the watch or log behind it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
 def run_manager(build: Callable[[Client], Manager], kubeconfig: Path | None = None) -> int:
     """Runs what `build` makes until a signal; the exit code."""
 
@@ -39,6 +55,7 @@ def run_manager(build: Callable[[Client], Manager], kubeconfig: Path | None = No
             with stop_on_signal() as stop:
                 await build(client).run(stop)
 
+    raise_open_files_limit()
     try:
         asyncio.run(main())
     except ConfigError as error:

@@ -1,7 +1,9 @@
-"""One HTTP connection pool to one API server, with credentials, and errors that a person can act on."""
+"""HTTP connections to one API server, with credentials, and errors that a person can act on."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,9 +14,10 @@ import aiohttp
 from yarl import URL
 
 from gpu_runtime.kube.config import ClusterConfig
-from gpu_runtime.kube.errors import ApiError, Unauthorized, Unreachable, error_from_response
+from gpu_runtime.kube.errors import ApiError, NoConnection, Unauthorized, Unreachable, error_from_response
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 10.0  # to get a connection: until one is free, and until a new one stands, TLS included
+OPEN_SECONDS = 30.0  # until a stream begins
 # A peer that vanished without a word (a node lost, a firewall that forgot) is noticed after about half a minute.
 KEEPALIVE = (
     ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
@@ -27,16 +30,22 @@ REPEATED_BY_AIOHTTP = ("PUT", "DELETE")  # of the methods that write: HTTP calls
 
 
 class Transport:
-    """Sends requests and turns every failure into one of kube.errors. Never retries what may have been done."""
+    """Sends requests and turns every failure into one of kube.errors. Never retries what may have been done.
+
+    Requests share `connections`. A stream has a connection of its own for as long as it lasts, however many there are:
+    streams that took the connections of requests would stop all other work of the process.
+    """
 
     def __init__(self, config: ClusterConfig, *, user_agent: str, connections: int) -> None:
         self.config = config
         self._user_agent = user_agent
         self._connections = connections
+        self._free = asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Transport:
-        connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.config.ssl or True, socket_factory=_socket)
+        # Unlimited, for the streams: requests wait for `_free` instead, with an error of its own when that takes long.
+        connector = aiohttp.TCPConnector(limit=0, ssl=self.config.ssl or True, socket_factory=_socket)
         headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, response_class=CutResponse)
         return self
@@ -60,20 +69,42 @@ class Transport:
         content_type: str = "application/json",
     ) -> bytes:
         """Sends one request and waits for its whole answer."""
+        await self._wait_for_connection(subject)
         try:
             response = await self._open(method, path, subject, timeout, data, parameters, content_type)
             async with response:
                 return await response.read()
         except FAILURES as error:
             raise self._unreachable(subject, error) from error
+        finally:
+            self._free.release()
+
+    async def _wait_for_connection(self, subject: str) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            busy = f"all {self._connections} connections to {self.config.server} were busy for {CONNECT_SECONDS:g} s"
+            raise NoConnection(f"{subject}: not sent: {busy}") from None
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, subject: str, timeout: aiohttp.ClientTimeout, parameters: Mapping[str, str] | None = None
+        self,
+        path: str,
+        *,
+        subject: str,
+        silence: float | None,
+        begins_within: float | None,
+        parameters: Mapping[str, str] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a GET, to be read as it arrives."""
+        """The answer to a GET, to be read as it arrives; Unreachable when it begins too late or is silent too long."""
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=silence)
         try:
-            response = await self._open("GET", path, subject, timeout, parameters=parameters)
+            async with asyncio.timeout(begins_within):
+                response = await self._open("GET", path, subject, limits, parameters=parameters)
             try:
                 yield response
             finally:
@@ -183,9 +214,13 @@ def _connection_problem(error: BaseException, config: ClusterConfig) -> str:
             )
         case aiohttp.ClientConnectorDNSError():
             return f"no such host: {server} (from {config.source})"
+        case aiohttp.ClientConnectorError() if error.os_error.errno in (errno.EMFILE, errno.ENFILE):
+            return f"cannot open a connection to {server}: too many open files; raise the limit (ulimit -n)"
         case aiohttp.ClientConnectorError():
             reason = error.os_error.strerror or error.os_error
             return f"cannot reach {server}: {reason}; is the cluster up, and is {config.source} the right one?"
+        case aiohttp.ConnectionTimeoutError():
+            return f"no connection to {server} within {CONNECT_SECONDS:g} s"
         case TimeoutError():
             return f"no answer from {server} in time"
         case _:

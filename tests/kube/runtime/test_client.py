@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from equipment.fault_proxy import FaultProxy, creates, deletes, patches, updates
+from equipment.fault_proxy import FaultProxy, creates, deletes, patches, updates, watches
 from equipment.mutation import mutant
 from equipment.servers import ApiServer
+from equipment.waiting import eventually
 from equipment.world import MakeConfigMap, Widgets
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.kube import (
@@ -18,6 +21,7 @@ from gpu_runtime.kube import (
     Conflict,
     Forbidden,
     Invalid,
+    Manager,
     NotFound,
     Patch,
     Query,
@@ -29,6 +33,7 @@ from gpu_runtime.kube import (
 from gpu_runtime.kube.builtin import CONFIG_MAPS, NAMESPACES, ConfigMap, Namespace
 from gpu_runtime.kube.clock import SYSTEM_CLOCK
 from gpu_runtime.kube.credentials import FileToken
+from kube.runtime.test_manager import a_parent, copying, running
 from realkube.certificates import Authority
 
 
@@ -241,3 +246,29 @@ async def test_a_certificate_of_another_authority_is_refused_by_name(api_server:
 async def test_a_client_outside_of_its_block_says_so(api_server: ApiServer) -> None:
     with pytest.raises(RuntimeError, match="async with"):
         await Client(load_config(api_server.kubeconfig)).get(NAMESPACES, Key("", "default"))
+
+
+@mutant("kube/transport.py", "aiohttp.TCPConnector(limit=0,", "aiohttp.TCPConnector(limit=self._connections,")
+async def test_150_watches_of_one_client_stop_no_other_work_of_its_process(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, namespace: str
+) -> None:
+    manager = copying(Manager(proxied), namespace)
+    query = Query(CONFIG_MAPS, namespace)
+    version = (await client.list(query)).resource_version
+    seen = [asyncio.Event() for _ in range(150)]
+
+    async def follow(told: asyncio.Event) -> None:
+        events = proxied.watch(query, resource_version=version, timeout=300, silence=300)
+        async with aclosing(events):
+            async for event in events:
+                if event.key.name == "parent-child":
+                    told.set()
+
+    async with running(manager):
+        watches_open = [asyncio.create_task(follow(told)) for told in seen]
+        await eventually(lambda: len(fault_proxy.streams(watches("configmaps"))) >= len(seen), what="all are open")
+        await client.create(CONFIG_MAPS, a_parent(namespace))
+        await eventually(lambda: all(told.is_set() for told in seen), what="every watch sees what was done beside it")
+        for task in watches_open:
+            task.cancel()
+        await asyncio.gather(*watches_open, return_exceptions=True)

@@ -107,11 +107,7 @@ async def test_a_long_list_is_read_page_by_page(
     assert fault_proxy.count(lists("configmaps")) == 3
 
 
-@mutant(
-    "kube/client.py",
-    ", sock_read=silence)\n        answer = self._transport.stream(query.path",
-    ")\n        answer = self._transport.stream(query.path",
-)
+@mutant("kube/transport.py", "sock_read=silence", "sock_read=None")
 async def test_a_watch_silent_past_its_timeout_is_torn_down(
     client: Client, fault_proxy: FaultProxy, following: Follow, config_map: MakeConfigMap
 ) -> None:
@@ -121,6 +117,28 @@ async def test_a_watch_silent_past_its_timeout_is_torn_down(
         await client.create(CONFIG_MAPS, config_map("unheard"))
         await eventually(lambda: names(reflector) == ["unheard"], within=SOON)
     assert fault_proxy.count(lists("configmaps")) == 1
+
+
+@mutant("kube/client.py", 'raise Unreadable(f"watch {query}:', 'raise ValueError(f"watch {query}:')
+@mutant("kube/client.py", 'raise Unreadable(f"list {query}:', 'raise ValueError(f"list {query}:')
+async def test_what_is_no_list_and_no_event_is_reported_and_outlived(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, config_map: MakeConfigMap, namespace: str
+) -> None:
+    page_of_a_gateway = fault_proxy.on(lists("configmaps"), times=1).answer(200, "sign in")
+    no_event = fault_proxy.on(watches("configmaps"), times=1).inject({"neither": "type nor object"})
+    reflector = Reflector(proxied, Query(CONFIG_MAPS, namespace), Store[ConfigMap](), backoff=QUICK["backoff"])
+    with capture_logs() as logs:
+        task = asyncio.create_task(reflector.run())
+        await page_of_a_gateway.happened()
+        await no_event.happened()
+        await client.create(CONFIG_MAPS, config_map("a"))
+        await eventually(lambda: task.done() or "a" in names(reflector), within=SOON)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert "a" in names(reflector)
+    said = [line["problem"] for line in logs]
+    assert any("no list" in problem for problem in said)
+    assert any("no event" in problem for problem in said)
 
 
 async def test_a_watch_that_is_cut_goes_on_where_it_was(

@@ -1,23 +1,31 @@
-"""What becomes of connections to a server that has gone silent."""
+"""What becomes of connections: to a server that has gone silent, and where there are many of them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from equipment.fault_proxy.certificates import loopback_tls
 from equipment.mutation import mutant
+from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.kube import Client, Query, Unreachable
+from gpu_runtime.kube import Client, Query, Unreachable, transport
+from gpu_runtime.kube import client as kube_client
 from gpu_runtime.kube.builtin import CONFIG_MAPS
 from gpu_runtime.kube.config import ClusterConfig
 from gpu_runtime.kube.credentials import StaticToken
+from gpu_runtime.kube.errors import NoConnection
+from gpu_runtime.kube.process import OPEN_FILES, raise_open_files_limit
 
 PATIENCE = 20.0  # of the server with the client, less than a farewell in TLS may take
 WATCH_OPENED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -75,3 +83,127 @@ async def test_a_request_that_is_given_up_leaves_no_connection_behind(silent: Si
         await asyncio.to_thread(silent.asked.wait)
         request.cancel()
         await served
+
+
+class BusyServer:
+    """Opens every watch and log and says no more there; answers other requests, unless it is told to wait."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.streams = 0
+        self.waiting = 0
+        self.begins, self.go_on, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.begins.set()
+        self.go_on.set()
+
+    @property
+    def config(self) -> ClusterConfig:
+        return ClusterConfig(self.url, None, StaticToken(None), "default", "this test")
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query or "follow" in request.query:
+            await self.begins.wait()
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            self.streams += 1
+            await self.ended.wait()
+            return response
+        self.waiting += 1
+        await self.go_on.wait()
+        return web.json_response({"metadata": {"name": "a", "namespace": "default"}})
+
+
+@pytest.fixture
+async def busy() -> AsyncIterator[BusyServer]:
+    server = BusyServer()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield server
+    for event in (server.begins, server.go_on, server.ended):
+        event.set()
+    await runner.cleanup()
+
+
+async def drain(stream: AsyncGenerator[object, None]) -> None:
+    async with aclosing(stream):
+        async for _ in stream:
+            pass
+
+
+@mutant("kube/transport.py", "aiohttp.TCPConnector(limit=0,", "aiohttp.TCPConnector(limit=self._connections,")
+async def test_500_open_watches_and_followed_logs_leave_every_connection_to_requests(busy: BusyServer) -> None:
+    raise_open_files_limit()
+    async with Client(busy.config, connections=4) as kube, asyncio.TaskGroup() as group:
+        for _ in range(250):
+            group.create_task(drain(kube.watch(Query(CONFIG_MAPS), resource_version="1", timeout=600, silence=600)))
+            group.create_task(drain(kube.stream("/api/v1/namespaces/ns/pods/a/log", parameters={"follow": "true"})))
+        await eventually(lambda: busy.streams == 500, within=20, what="every stream is open")
+        busy.go_on.clear()
+        asked = [group.create_task(kube.get(CONFIG_MAPS, Key("default", "a"))) for _ in range(4)]
+        await eventually(lambda: busy.waiting == 4, what="every request is at the server")
+        busy.go_on.set()
+        await asyncio.gather(*asked)
+        busy.ended.set()
+
+
+@mutant("kube/transport.py", "            async with asyncio.timeout(CONNECT_SECONDS):\n", "            if True:\n")
+async def test_a_request_waits_for_a_free_connection_no_longer_than_said(
+    busy: BusyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "CONNECT_SECONDS", 0.2)
+    busy.go_on.clear()
+    async with Client(busy.config, connections=2) as kube:
+        asked = [asyncio.create_task(kube.get(CONFIG_MAPS, Key("default", "a"))) for _ in range(2)]
+        await eventually(lambda: busy.waiting == 2)
+        with pytest.raises(NoConnection, match=r"not sent: all 2 connections to .* were busy for 0\.2 s"):
+            await asyncio.wait_for(kube.get(CONFIG_MAPS, Key("default", "a")), 20)
+        busy.go_on.set()
+        await asyncio.gather(*asked)
+        await kube.get(CONFIG_MAPS, Key("default", "a"))
+    assert busy.waiting == 3
+
+
+@mutant("kube/transport.py", "total=None, connect=CONNECT_SECONDS,", "total=None, sock_connect=CONNECT_SECONDS,")
+async def test_a_watch_does_not_wait_for_a_server_that_accepts_and_never_greets(
+    silent: SilentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "CONNECT_SECONDS", 0.2)
+    async with Client(silent.config) as kube:
+        with pytest.raises(Unreachable, match=r"no connection to .* within 0\.2 s"):
+            await asyncio.wait_for(
+                anext(kube.watch(Query(CONFIG_MAPS), resource_version="1", timeout=600, silence=600)), 20
+            )
+
+
+@mutant("kube/transport.py", "async with asyncio.timeout(begins_within):", "if True:")
+async def test_a_watch_that_is_never_begun_is_given_up(busy: BusyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kube_client, "OPEN_SECONDS", 0.2)
+    busy.begins.clear()
+    async with Client(busy.config) as kube:
+        with pytest.raises(Unreachable, match=r"no answer from .* in time"):
+            await asyncio.wait_for(
+                anext(kube.watch(Query(CONFIG_MAPS), resource_version="1", timeout=600, silence=600)), 20
+            )
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """No file can be opened until the limit is raised; gives how far it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path("/dev/null").open() as file:
+        lowest_free = file.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_process_at_its_limit_of_open_files_says_so(busy: BusyServer, few_files: int) -> None:
+    async with Client(busy.config) as kube:
+        with pytest.raises(Unreachable, match="too many open files; raise the limit"):
+            await kube.get(CONFIG_MAPS, Key("default", "a"))
+        assert raise_open_files_limit() == min(few_files, OPEN_FILES)
+        await kube.get(CONFIG_MAPS, Key("default", "a"))
