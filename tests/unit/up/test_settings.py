@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_runtime.cmd.up.layout import Ports
+from equipment.mutation import mutant
+from gpu_runtime.cmd.up import run
+from gpu_runtime.cmd.up.layout import Layout, Ports
+from gpu_runtime.cmd.up.run import Options, plan
 from gpu_runtime.cmd.up.settings import merged, write_settings
 from gpu_runtime.config import ConfigError, ControllerManagerSettings, ProxySettings, RuntimeApiSettings, load
 from gpu_runtime.local.supervisor.folder import Folder
+from realkube.process import free_ports
 
 PORTS = Ports(
     api=9000, proxy=9010, kubernetes=9443, controllerManagerHealth=9001, runtimeApiHealth=9002, proxyHealth=9003
@@ -65,3 +69,33 @@ def test_the_committed_settings_work(folder: Folder) -> None:
 
 def test_a_deeper_setting_replaces_only_itself() -> None:
     assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 9}}) == {"a": {"b": 9, "c": 2}, "d": 3}
+
+
+@mutant("cmd/up/settings.py", '"leaderElection": {"enabled": not own_cluster}', '"leaderElection": {"enabled": False}')
+@mutant("cmd/up/run.py", "own_cluster=options.kubeconfig is None", "own_cluster=True")
+@pytest.mark.parametrize("own", [True, False])
+async def test_controllers_are_elected_on_every_cluster_but_the_one_that_up_starts(
+    tmp_path: Path, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def installed(*_: object) -> None:
+        """Installing needs a cluster."""
+
+    monkeypatch.setattr(run, "_install", installed)
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "controller-manager.yaml").write_text("leaderElection: {enabled: false}\n")
+    layout = Layout.at(tmp_path / "data")
+    layout.supervised.make()
+    options = Options(layout, port=free_ports(1)[0], config=config, kubeconfig=None if own else tmp_path / "theirs")
+    _, _, programs = await plan(options)
+    file = next(program.files[0] for program in programs if program.name == "controller-manager")
+    assert load(ControllerManagerSettings, file, {}).leaderElection.enabled is not own
+
+
+def test_an_environment_that_switches_election_off_is_refused_on_a_cluster_of_others(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_RUNTIME_CONTROLLER_MANAGER_LEADER_ELECTION_ENABLED", "false")
+    with pytest.raises(ConfigError, match=r"^leaderElection.enabled: .* with --kubeconfig it must be on"):
+        write_settings(folder, None, PORTS, own_cluster=False)
+    write_settings(folder, None, PORTS, own_cluster=True)

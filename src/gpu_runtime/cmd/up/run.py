@@ -87,7 +87,7 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     before = layout.remembered()
     ports = choose(options.port, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
-    settings = write_settings(folder, options.config, ports)
+    settings = write_settings(folder, options.config, ports, own_cluster=options.kubeconfig is None)
     layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
     if options.kubeconfig is not None:
         await _install(kubeconfig, loading)

@@ -10,20 +10,22 @@ from typing import Any
 import yaml
 
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports, proxy_url
-from gpu_runtime.config import EMBEDDED_REFUSED_CIDRS, PROCESSES, ConfigError, load
+from gpu_runtime.config import EMBEDDED_REFUSED_CIDRS, PROCESSES, ConfigError, ControllerManagerSettings, load
 from gpu_runtime.local.files import write_private
 from gpu_runtime.local.supervisor.folder import Folder
 
 HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gpu-runtime up --config DIR\n"
 
 
-def overrides(ports: Ports) -> dict[str, dict[str, Any]]:
-    """What only this installation knows, by process."""
+def overrides(ports: Ports, *, own_cluster: bool = False) -> dict[str, dict[str, Any]]:
+    """What only this installation knows, by process; `own_cluster` is the embedded one that `up` starts itself."""
     return {
         "controller-manager": {
             "health": {"host": LOOPBACK, "port": ports.controllerManagerHealth},
-            # There is one, and it is gone before the next starts: waiting for its lease to run out would help nobody.
-            "leaderElection": {"enabled": False},
+            # On its own cluster there is one controller-manager, which has ended before the next starts: it need not
+            # wait for a lease to run out. Any other cluster may have one already, and two would undo each other's
+            # writes for ever.
+            "leaderElection": {"enabled": not own_cluster},
             "units": {"accessURL": proxy_url(ports) + "/units/{namespace}/{name}/"},
         },
         "runtime-api": {
@@ -38,15 +40,20 @@ def overrides(ports: Ports) -> dict[str, dict[str, Any]]:
     }
 
 
-def write_settings(folder: Folder, given: Path | None, ports: Ports) -> dict[str, Path]:
+def write_settings(folder: Folder, given: Path | None, ports: Ports, *, own_cluster: bool = False) -> dict[str, Path]:
     """The file of each process, written and checked; ConfigError names the key that is wrong."""
     written = {}
-    for process, ours in overrides(ports).items():
+    for process, ours in overrides(ports, own_cluster=own_cluster).items():
         base = _read(given / f"{process}.yaml") if given is not None else {}
         text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
         path = folder.config(process)
         write_private(path, text.encode())
-        load(PROCESSES[process], path, os.environ)
+        settings = load(PROCESSES[process], path, os.environ)
+        if isinstance(settings, ControllerManagerSettings) and not (own_cluster or settings.leaderElection.enabled):
+            raise ConfigError(
+                "leaderElection.enabled: the environment switches it off; with --kubeconfig it must be on: another "
+                "controller-manager may run on that cluster"
+            )
         written[process] = path
     return written
 
