@@ -335,6 +335,27 @@ async def test_events_are_counted_up_and_floods_are_cut(
     assert fault_proxy.count(creates("events"), since=mark) == 12
 
 
+@mutant(
+    "kube/events.py",
+    "except NotFound:  # events expire after an hour; this one begins again\n                pass",
+    "except NotFound:\n                return",
+)
+async def test_an_event_that_expired_is_made_again_when_it_happens_again(
+    client: Client, config_map: MakeConfigMap, namespace: str
+) -> None:
+    about = await client.create(CONFIG_MAPS, config_map("subject"))
+    recorder = Recorder(client, "test-controller", "instance-1")
+    recorder.event(CONFIG_MAPS, about, "Pulled", "the same thing again")
+    await recorder.flush()
+    [first] = (await client.list(Query(EVENTS, namespace))).items
+    await client.delete(EVENTS, first.metadata.key)  # as the server does after an hour
+    recorder.event(CONFIG_MAPS, about, "Pulled", "the same thing again")
+    await recorder.flush()
+    [again] = (await client.list(Query(EVENTS, namespace))).items
+    assert (again.metadata.name, again.count) == (first.metadata.name, 2)
+    assert again.metadata.uid != first.metadata.uid
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_an_event_that_is_being_written_when_the_process_stops_is_not_lost(
     proxied: Client,

@@ -13,7 +13,7 @@ from equipment.mutation import mutant
 from equipment.waiting import eventually
 from equipment.world import Follow, MakeConfigMap, Widget, Widgets
 from gpu_runtime.api.meta.object import Key, ObjectMeta
-from gpu_runtime.kube import Client, Query, Reflector, Store
+from gpu_runtime.kube import Client, Query, Reflector, ServerError, Store
 from gpu_runtime.kube.backoff import Exponential, JitteredBackoff
 from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 
@@ -69,6 +69,32 @@ async def test_410_lists_again_and_a_delete_missed_meanwhile_is_seen(
             fault_proxy.on(too_old).inject(expired())
         await eventually(lambda: names(reflector) == ["kept"], within=SOON)
     assert fault_proxy.count(lists("configmaps")) == 2
+
+
+@mutant("kube/reflector.py", 'version = "" if _version_unknown(error) else', "version =")
+async def test_a_server_that_has_not_come_as_far_as_the_cache_is_listed_again(
+    client: Client,
+    proxied: Client,
+    fault_proxy: FaultProxy,
+    following: Follow,
+    config_map: MakeConfigMap,
+    namespace: str,
+) -> None:
+    path, ahead = Query(CONFIG_MAPS, namespace).path, {"resourceVersion": str(10**15)}
+    with pytest.raises(ServerError, match="Too large resource version"):
+        await proxied.request("GET", path, parameters=ahead, subject="read the future")
+    too_large = fault_proxy.calls(lists("configmaps"))[-1]
+    async with following(**QUICK) as reflector:
+        stream = await fault_proxy.stream(watches("configmaps"))
+        await client.create(CONFIG_MAPS, config_map("a"))
+        await eventually(lambda: names(reflector) == ["a"])
+        # Restored from a backup: it does not know the version that the cache goes on from.
+        fault_proxy.on(watch_from(str(reflector.store.version))).answer(too_large.status or 0, too_large.response)
+        mark = fault_proxy.mark()
+        stream.cut()
+        await client.create(CONFIG_MAPS, config_map("b"))
+        await eventually(lambda: names(reflector) == ["a", "b"], within=SOON)
+        assert fault_proxy.count(lists("configmaps"), since=mark) == 1
 
 
 @mutant("kube/client.py", "            opened()\n", "")

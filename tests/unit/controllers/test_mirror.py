@@ -27,6 +27,7 @@ def seen_version(mirrored: Mirror[GPUUnit]) -> str | None:
     return found.metadata.resourceVersion if found else None
 
 
+@mutant("controllers/mirror.py", "            self._written[obj.metadata.key] = obj\n", "            pass\n")
 def test_a_write_is_known_before_the_cache_shows_it() -> None:
     mirrored = mirror(version=5)
     mirrored.wrote(unit(7))

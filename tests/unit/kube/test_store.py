@@ -76,6 +76,17 @@ def test_a_list_from_a_restored_server_is_believed_although_its_versions_are_low
     assert store.version == 40
 
 
+@mutant("kube/store.py", "max(self.version, version_number(resource_version))", "version_number(resource_version)")
+def test_an_event_that_comes_late_does_not_take_the_cache_back() -> None:
+    store = Store[ConfigMap]()
+    expectations = Expectations(store)
+    expectations.expect(Key("ns", "owner"), a_config_map("generated-x7", 12))
+    store.saw("12")
+    store.saw("11")
+    assert store.version == 12
+    assert expectations.met(Key("ns", "owner")), "a child that was seen would be awaited again"
+
+
 def test_indexes_follow_every_change() -> None:
     store = Store[ConfigMap]()
     store.index("owner", by_owner)
