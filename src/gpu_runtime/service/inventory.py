@@ -17,6 +17,7 @@ from gpu_runtime.service.nodes import GPU_PRODUCT, Node, gpus
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Reader
 from gpu_runtime.service.shelf import Shelf
+from gpu_runtime.service.views import shown
 
 Checks = Callable[[], Mapping[str, str | None]]
 
@@ -139,7 +140,7 @@ class Inventory:
             if in_stock:
                 stock[name][self._shelf.state(unit)] += 1
             else:
-                active[name][unit.status.phase or "Pending"] += 1
+                active[name][shown(unit).phase] += 1
         return [
             SpecView(
                 specName=name,

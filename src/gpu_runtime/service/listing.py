@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from gpu_runtime.api.meta.object import Object
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.service.selector import EVERYTHING, Selector
+from gpu_runtime.service.views import shown
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", GPUUnit, StockPool)
 V = TypeVar("V")
 PAGE_SIZE = 100
 
@@ -41,13 +43,9 @@ def listed(objects: Iterable[T], wanted: Filter, view: Callable[[T], V], *, name
         if obj.metadata.namespace == namespace
         and obj.metadata.name > wanted.token
         and wanted.labels.matches(obj.metadata.labels)
-        and (not wanted.phase or _phase(obj) == wanted.phase)
+        and (not wanted.phase or shown(obj).phase == wanted.phase)
     )
     found = nsmallest(wanted.limit + 1, matching, key=lambda obj: obj.metadata.name)
     page = found[: wanted.limit]
     token = page[-1].metadata.name if len(found) > wanted.limit else ""
     return Listed([view(obj) for obj in page], token)
-
-
-def _phase(obj: Any) -> str:
-    return obj.status.phase or ""

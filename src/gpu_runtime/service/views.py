@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -35,6 +35,33 @@ _STATUS: dict[OperationPhase, JobStatus] = {
     "Failed": "failed",
 }
 
+AWAITING_CONTROLLER = "AwaitingController"
+
+Phase = Annotated[str, Meta(description="Of the current spec. Pending until the controller has looked at the object.")]
+Generation = Annotated[
+    int, Meta(description="Counts changes of the spec; observedGeneration is the one that the status is about.")
+]
+
+
+class Shown(NamedTuple):
+    """Phase, reason and message as clients see them."""
+
+    phase: str
+    reason: str
+    message: str
+
+
+def shown(obj: GPUUnit | StockPool) -> Shown:
+    """What the status says about the current spec: a status that is about an earlier one says nothing about this."""
+    generation, status = obj.metadata.generation, obj.status
+    if not status.phase:
+        return Shown("Pending", AWAITING_CONTROLLER, "the controller has not looked at it yet")
+    if status.observedGeneration < generation:
+        change = f"the controller has not acted on the last change of the spec (generation {generation}) yet"
+        return Shown("Progressing", AWAITING_CONTROLLER, change)
+    ready = find_condition(status.conditions, READY)
+    return Shown(status.phase, ready.reason if ready else "", ready.message if ready else "")
+
 
 class Job(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How far an operation is: what was persisted, never whether a runtime is ready."""
@@ -65,12 +92,13 @@ class StockPoolView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     gpu: int = 0
     replicas: int
     template: RuntimeTemplate = EMPTY_TEMPLATE
-    phase: str = ""
+    phase: Phase = ""
     available: int = 0
     allocated: int = 0
     serviceName: str = ""
     reason: Annotated[str, Meta(description="Of the Ready condition.")] = ""
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
+    generation: Generation = 0
     observedGeneration: int = 0
     operationID: str = ""
     owner: str = ""
@@ -92,10 +120,11 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     gpu: int = 0
     template: RuntimeTemplate = EMPTY_TEMPLATE
     access: Access = DEFAULT_ACCESS
-    phase: str = ""
+    phase: Phase = ""
     reason: Annotated[str, Meta(description="Of the Ready condition.")] = ""
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
     readyReplicas: int = 0
+    generation: Generation = 0
     observedGeneration: int = 0
     serviceName: str = ""
     accessURL: Annotated[str, Meta(description="Where users reach the unit.")] = ""
@@ -131,7 +160,7 @@ def job_view(operation: Operation, *, deleted: bool = False) -> Job:
 
 def pool_view(pool: StockPool) -> StockPoolView:
     meta, spec, status = pool.metadata, pool.spec, pool.status
-    ready = find_condition(status.conditions, READY)
+    told = shown(pool)
     return StockPoolView(
         name=meta.name,
         namespace=meta.namespace,
@@ -141,12 +170,13 @@ def pool_view(pool: StockPool) -> StockPoolView:
         gpu=spec.gpu,
         replicas=spec.replicas,
         template=spec.template,
-        phase=status.phase or "",
+        phase=told.phase,
         available=status.available,
         allocated=status.allocated,
         serviceName=status.serviceName,
-        reason=ready.reason if ready else "",
-        message=ready.message if ready else "",
+        reason=told.reason,
+        message=told.message,
+        generation=meta.generation,
         observedGeneration=status.observedGeneration,
         operationID=meta.annotations.get(notes.OPERATION_ID, ""),
         owner=meta.labels.get(labels.OWNER, ""),
@@ -158,7 +188,7 @@ def pool_view(pool: StockPool) -> StockPoolView:
 
 def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
     meta, spec, status = unit.metadata, unit.spec, unit.status
-    ready = find_condition(status.conditions, READY)
+    told = shown(unit)
     return UnitView(
         name=meta.name,
         namespace=meta.namespace,
@@ -170,10 +200,11 @@ def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
         gpu=spec.gpu,
         template=spec.template,
         access=spec.access,
-        phase=status.phase or "",
-        reason=ready.reason if ready else "",
-        message=ready.message if ready else "",
+        phase=told.phase,
+        reason=told.reason,
+        message=told.message,
         readyReplicas=status.readyReplicas,
+        generation=meta.generation,
         observedGeneration=status.observedGeneration,
         serviceName=status.serviceName,
         accessURL=status.accessURL,

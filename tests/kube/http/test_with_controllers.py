@@ -74,8 +74,9 @@ async def test_a_request_turns_warm_stock_into_a_running_unit_on_its_node(
 
         await eventually(told, what="the controller tells what it did")
         changed = await api.put("/gpu-units/demo", {"image": "python:3.13"})
-        assert changed.data["image"] == "python:3.13"
-        await until(api, "/gpu-units/demo", "Ready")
+        assert (changed.data["image"], changed.data["phase"]) == ("python:3.13", "Progressing")
+        unit = await until(api, "/gpu-units/demo", "Ready")
+        assert unit["observedGeneration"] == unit["generation"] == 2
         seen = await world.seen(witness)
         assert conservation(seen, seeded=2, stock_namespace=world.stock) == []
         assert (await api.delete("/gpu-units/demo")).status == 204
