@@ -20,5 +20,4 @@ class Made:
         if record.status.phase != "Succeeded" or not record.status.objects:
             return False
         made = record.status.objects[0]
-        found = await self._readers[made.kind].get(Key(made.namespace, made.name))
-        return found is None or found.metadata.uid != made.uid
+        return not await self._readers[made.kind].has(Key(made.namespace, made.name), made.uid)

@@ -7,6 +7,8 @@ from msgspec import Struct
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Store
+from gpu_runtime.service.cluster import Cluster
+from gpu_runtime.service.reading import Reader
 
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT = "nvidia.com/gpu.product"
@@ -46,9 +48,27 @@ class Node(Struct, frozen=True, kw_only=True):
 NODES = Resource("", "v1", "Node", "nodes", Node, namespaced=False)
 
 
-def usable(nodes: Store[Node], name: str) -> bool:
-    """Whether a pod can start on the node now."""
-    node = nodes.get(Key("", name))
+class Nodes:
+    """Which nodes stock can be handed over on: a yes may come from the cache, a no is confirmed by a live read."""
+
+    def __init__(self, cluster: Cluster, store: Store[Node]) -> None:
+        self._reader = Reader(cluster, NODES, store)
+
+    @property
+    def listed(self) -> bool:
+        """Whether the cache has ever been complete; before that it says nothing about any node."""
+        return bool(self._reader.store.version)
+
+    def usable(self, name: str) -> bool:
+        """Whether a pod can start on the node, by the cache."""
+        return _usable(self._reader.store.get(Key("", name)))
+
+    async def usable_now(self, name: str) -> bool:
+        """Whether a pod can start on the node, by the server."""
+        return _usable(await self._reader.live(Key("", name)))
+
+
+def _usable(node: Node | None) -> bool:
     return node is not None and node.ready and node.schedulable
 
 

@@ -115,9 +115,10 @@ class Observing:
         self, namespace: str | None, name: str, *, follow: bool, tail: int | None, previous: bool
     ) -> AsyncGenerator[bytes, None]:
         """The log of the unit's newest pod, in the pieces that it arrives in."""
-        unit = await self._units.find(self._units.key(namespace, name))
-        pod = await self._newest_pod(unit)
+        key = self._units.key(namespace, name)
+        pod = await self._newest_pod(await self._units.find(key))
         if pod is None:
+            await self._units.find_live(key)  # without pods, the cached unit may be gone as well
             raise Missing("log", f"unit {name} has no pod yet: its Ready condition tells why")
         parameters = {"follow": "true"} if follow else {}
         if tail is not None:

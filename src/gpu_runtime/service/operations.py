@@ -24,7 +24,7 @@ from gpu_runtime.api.v1alpha1.operation import (
     OperationType,
 )
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
-from gpu_runtime.kube.errors import AlreadyExists, Conflict, NotFound
+from gpu_runtime.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.errors import OperationConflict, Unavailable
 
@@ -94,6 +94,10 @@ class Operations:
             return await self._cluster.create(OPERATIONS, record), True
         except AlreadyExists:
             existing = await self.named(ask.record_name)
+        except Forbidden:
+            existing = await self.named(ask.record_name)
+            if existing is None:  # else it is a quota that the record itself fills: answered before AlreadyExists
+                raise
         except NotFound as error:
             raise Unavailable(f"the platform is not installed: namespace {self.namespace} is missing") from error
         if existing is None:

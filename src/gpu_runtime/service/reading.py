@@ -35,6 +35,14 @@ class Reader(Generic[T]):
         cached = self.store.get(key)
         return cached if cached is not None and self._current(key, cached) else None
 
+    async def has(self, key: Key, uid: str) -> bool:
+        """Whether this very object exists. The cache may be older or newer than it, so the server confirms a no."""
+        cached = self.cached(key)
+        if cached is not None and cached.metadata.uid == uid:
+            return True
+        live = await self.live(key)
+        return live is not None and live.metadata.uid == uid
+
     async def live(self, key: Key) -> T | None:
         try:
             return await self._cluster.get(self._resource, key)
@@ -79,8 +87,15 @@ class Namespaces:
 
     async def require(self, name: str) -> str:
         """The name; Missing unless the namespace exists and stays."""
-        namespace = await self._reader.get(Key("", name))
-        if namespace is None or namespace.metadata.deletionTimestamp is not None:
+        key = Key("", name)
+        namespace = self._reader.cached(key)
+        if not _stays(namespace):  # it may have been created again since
+            namespace = await self._reader.live(key)
+        if not _stays(namespace):
             gone = "is being deleted" if namespace is not None else "does not exist"
             raise Missing("namespace", f"namespace {name} {gone}: create it, or name another one")
         return name
+
+
+def _stays(namespace: Namespace | None) -> bool:
+    return namespace is not None and namespace.metadata.deletionTimestamp is None

@@ -17,7 +17,7 @@ from gpu_runtime.service.handover import HandOver
 from gpu_runtime.service.inventory import Inventory
 from gpu_runtime.service.jobs import Jobs
 from gpu_runtime.service.made import Made
-from gpu_runtime.service.nodes import NODES, usable
+from gpu_runtime.service.nodes import NODES, Nodes
 from gpu_runtime.service.observing import Observing
 from gpu_runtime.service.operations import UNFINISHED, Operations
 from gpu_runtime.service.platform import Platform
@@ -67,7 +67,8 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     operations = Operations(client, platform.system_namespace, clock)
     namespaces = Namespaces(client, manager.cache(Query(NAMESPACES)))
     finishing = Finishing(unfinished)
-    shelf = Shelf(client, unit_cache, platform.stock_namespace, lambda name: usable(node_cache, name))
+    nodes = Nodes(client, node_cache)
+    shelf = Shelf(client, unit_cache, platform.stock_namespace, nodes.usable, nodes=nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
     made = Made(units, pools)
     aftermath = Aftermath()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from random import Random
 
@@ -15,7 +15,8 @@ from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.store import Store
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import InsufficientCapacity
+from gpu_runtime.service.errors import InsufficientCapacity, Unavailable
+from gpu_runtime.service.nodes import Nodes
 from gpu_runtime.service.ready_stock import ReadyStock, age, state
 
 # Picking always the oldest makes all clients fight for one unit; picking among these costs 1.6 writes a claim.
@@ -41,11 +42,13 @@ class Shelf:
         usable: Callable[[str], bool],
         rng: Random | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        nodes: Nodes | None = None,
     ) -> None:
         self._cluster = cluster
         self._units = units
         self._namespace = namespace
         self._usable = usable
+        self._nodes = nodes
         self._clock = clock
         self._ready = ReadyStock(units, namespace)
         self._promised: dict[str, float] = {}  # UID and since when, the oldest first
@@ -57,8 +60,9 @@ class Shelf:
         if not found:
             found = self._some(self._ready.oldest_first(spec), tried)
         if not found:
+            self._check_listed()
             live = await self.live(spec)
-            found = self._some(sorted(live, key=age), tried)
+            found = await self._some_confirmed(sorted(live, key=age), tried)
             if not found:
                 raise InsufficientCapacity(self._shortage(spec, live))
         unit = self._rng.choice(found)
@@ -79,17 +83,26 @@ class Shelf:
         return unit if unit is not None and unit.metadata.uid == choice.uid else None
 
     async def live(self, spec: str) -> list[GPUUnit]:
-        """The stock of the spec as the server has it now, as far as it was seeded by us, and the rest as cached."""
-        query = Query(GPU_UNITS, self._namespace, labels=f"{labels.SPEC_NAME}={spec}")
-        seen: list[GPUUnit] = []
+        """The stock of the spec as the server has it now. What we seed has a label; what people make may have none."""
+        seeded = await self._listed(f"{labels.SPEC_NAME}={spec}")
+        by_hand = await self._listed(f"!{labels.SPEC_NAME}")
+        return [unit for unit in (*seeded, *by_hand) if unit.spec.specName == spec]
+
+    async def _listed(self, selector: str) -> list[GPUUnit]:
+        query = Query(GPU_UNITS, self._namespace, labels=selector)
+        units: list[GPUUnit] = []
         token: str | None = None
         while True:
             page = await self._cluster.page(query, token=token)
-            seen += page.items
+            units += page.items
             token = page.token
             if not token:
-                break
-        return [*seen, *(unit for unit in self.cached(spec) if labels.SPEC_NAME not in unit.metadata.labels)]
+                return units
+
+    def _check_listed(self) -> None:
+        """Unavailable while a cache is not complete: what it does not hold yet is no lack of capacity."""
+        if not self._units.version or (self._nodes is not None and not self._nodes.listed):
+            raise Unavailable("stock and nodes are not known yet: this process has just begun; send the request again")
 
     def _promises(self) -> Iterable[str]:
         """A hint, not a lock: what others choose meanwhile, a claim decides."""
@@ -102,6 +115,21 @@ class Shelf:
         """The first that can be handed over, as many as are chosen among."""
         fit = (unit for unit in units if unit.metadata.uid not in tried and self.state(unit) == "ready")
         return list(islice(fit, OLDEST))
+
+    async def _some_confirmed(self, units: Sequence[GPUUnit], tried: Collection[str]) -> list[GPUUnit]:
+        """The first that can be handed over. Of a node that the cache calls unusable the server is asked, once."""
+        found = self._some(units, tried)
+        if found or self._nodes is None:
+            return found
+        unusable: set[str] = set()
+        for unit in units:
+            node = unit.status.nodeName
+            if unit.metadata.uid in tried or state(unit) != "ready" or node in unusable:
+                continue
+            if await self._nodes.usable_now(node):
+                return [unit]
+            unusable.add(node)
+        return []
 
     def state(self, unit: GPUUnit) -> str:
         """In one word, what keeps the unit from being handed over; `ready` when nothing does."""

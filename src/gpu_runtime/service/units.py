@@ -38,6 +38,7 @@ from gpu_runtime.service.views import UnitView, unit_view
 
 BEGINNINGS = 3  # how often one request begins anew when it is given up under its hands
 UPDATES = 5
+DELETES = 5
 
 
 class Units:
@@ -79,7 +80,13 @@ class Units:
             if record is None:
                 record, new = await self._begin(ask, request, namespace)
             check_same(record, ask)
-            done = await self._finish(record, new=new)
+            try:
+                done = await self._finish(record, ask, new=new)
+            except AlreadyExists:  # the cache may not know yet the unit that this request made under an earlier record
+                made = await self._made_before(key, ask)
+                if made is not None:
+                    return self._view(made), False
+                continue
             if done is not None:
                 return await self._answer(done), new
         raise Unavailable("the operation was given up several times over; send the request again")
@@ -94,9 +101,7 @@ class Units:
         """The unit with what was given; on exactly the version of `if_match`, or on whatever it is now."""
         key = self.key(namespace, name)
         for _ in range(UPDATES):
-            unit = await self._units.live(key)
-            if unit is None:
-                raise _missing(key)
+            unit = await self.find_live(key)
             meta = unit.metadata
             if if_match and if_match != meta.resourceVersion:
                 raise Clash(f"unit {name} has changed: it is at version {meta.resourceVersion}, not {if_match}")
@@ -116,17 +121,22 @@ class Units:
 
     async def delete(self, namespace: str | None, name: str, if_match: str = "") -> None:
         """Asks for the deletion of exactly the unit that is there now; what it held is freed as its pod ends."""
-        unit = await self.find(self.key(namespace, name))
-        meta = unit.metadata
-        try:
-            await self._cluster.delete(GPU_UNITS, meta.key, uid=meta.uid, resource_version=if_match or None)
-        except kube.NotFound as error:
-            raise _missing(meta.key) from error
-        except kube.Conflict as error:
-            if if_match:
-                raise Clash(f"unit {name} has changed: it is no longer at version {if_match}") from error
-            raise _missing(meta.key) from error
-        self._units.deleted(unit)
+        key = self.key(namespace, name)
+        unit = await self.find(key)
+        for _ in range(DELETES):
+            try:
+                await self._cluster.delete(GPU_UNITS, key, uid=unit.metadata.uid, resource_version=if_match or None)
+            except kube.NotFound as error:
+                raise _missing(key) from error
+            except kube.Conflict as error:
+                # The cache may still have an earlier unit of this name: only the server knows which one is there.
+                unit = await self.find_live(key)
+                if if_match and if_match != unit.metadata.resourceVersion:
+                    raise Clash(f"unit {name} has changed: it is no longer at version {if_match}") from error
+                continue
+            self._units.deleted(unit)
+            return
+        raise Clash(f"unit {name} keeps changing; send the request again")
 
     def namespace(self, given: str | None) -> str:
         return self._platform.allow(given or self._platform.instance_namespace)
@@ -135,7 +145,11 @@ class Units:
         return Key(self.namespace(namespace), name)
 
     async def find(self, key: Key) -> GPUUnit:
-        unit = await self._units.get(key)
+        """The unit, perhaps as an older cache has it; Missing only by the server's word."""
+        return self._units.cached(key) or await self.find_live(key)
+
+    async def find_live(self, key: Key) -> GPUUnit:
+        unit = await self._units.live(key)
         if unit is None:
             raise _missing(key)
         return unit
@@ -148,7 +162,7 @@ class Units:
         try:
             await self._namespaces.require(namespace)
             return await self._handover.begin(ask, request, namespace)
-        except (Missing, InsufficientCapacity):
+        except (Missing, InsufficientCapacity, Unavailable):
             record = await self._operations.find(ask.type, ask.operation_id)
             if record is None:
                 raise
@@ -167,13 +181,14 @@ class Units:
                 return unit
         raise AlreadyExists(f"unit {key} exists and was not made by this request")
 
-    async def _finish(self, record: Operation, *, new: bool) -> HandedOver | None:
+    async def _finish(self, record: Operation, ask: Ask, *, new: bool) -> HandedOver | None:
         """Follows the record to its end; None when it was given up and may begin anew."""
         if not new and unfinished(record):
             await self._finishing.wait(record, self._platform.replay_seconds)
             current = await self._operations.named(record.metadata.name)
             if current is None:
                 return None
+            check_same(current, ask)  # the id may have been given up and used for another request meanwhile
             record = current
         if record.status.phase == "Failed":
             await self._handover.undo(record)

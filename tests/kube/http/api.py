@@ -110,8 +110,8 @@ class Places:
         )
 
     @asynccontextmanager
-    async def api(self, server: ApiServer | None = None, **settings: Any) -> AsyncIterator[Api]:
-        """A running API with warm caches; `server` may be a proxy. It is ended with the block."""
+    async def api(self, server: ApiServer | None = None, *, warm: bool = True, **settings: Any) -> AsyncIterator[Api]:
+        """A running API, by default with warm caches; `server` may be a proxy. It is ended with the block."""
         config = load_config((server or self.server).kubeconfig)
         stop = asyncio.Event()
         async with Client(config, user_agent="runtime-api") as client, aiohttp.ClientSession() as session:
@@ -119,7 +119,8 @@ class Places:
             task = asyncio.create_task(process.run(stop))
             try:
                 await asyncio.wait_for(process.started.wait(), 60)
-                await eventually(lambda: not any(process.manager.checks().values()), what="warm caches")
+                if warm:
+                    await eventually(lambda: not any(process.manager.checks().values()), what="warm caches")
                 yield Api(process.url, process.services, session, task)
             finally:
                 stop.set()

@@ -11,6 +11,7 @@ from aiohttp import ClientResponse
 
 from equipment.fault_proxy import FaultProxy, creates, updates
 from equipment.judge import conservation, count_stock, one_effect, orphans
+from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube import Query
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
@@ -173,6 +174,29 @@ async def test_a_change_keeps_what_is_absent_clears_what_is_null_and_touches_no_
     assert (envelope.status, envelope.fields) == (400, {"memory", "gpu"})
     assert "image" not in (await api.put(f"{PATH}/demo", {"image": None})).data
     assert (await api.put(f"{PATH}/other", {"image": "x"})).code == "gpu_unit_not_found"
+
+
+async def test_a_changed_unit_is_not_called_ready_before_the_controller_acted_on_the_change(
+    api: Api, world: Places
+) -> None:
+    await world.seed(api, 1)
+    made = await api.post(PATH, unit_request())
+    assert (made.data["phase"], made.data["generation"]) == ("Pending", 1)
+    ready = {"type": "Ready", "status": "True", "reason": "UnitReady", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    status = {"phase": "Ready", "observedGeneration": 1, "conditions": [ready]}
+    await world.client.patch(GPU_UNITS, Key(world.instance, "demo"), {"status": status}, subresource="status")
+
+    async def shown(phase: str) -> bool:
+        return [unit["name"] for unit in (await api.get(f"{PATH}?phase={phase}")).data] == ["demo"]
+
+    await eventually(lambda: shown("Ready"), what="the unit is Ready")
+    changed = await api.put(f"{PATH}/demo", {"image": "python:3.13"})
+    told = changed.data
+    assert (told["phase"], told["reason"]) == ("Progressing", "AwaitingController")
+    assert (told["generation"], told["observedGeneration"]) == (2, 1)
+    assert (await api.get(f"{PATH}/demo")).data["phase"] == "Progressing"
+    await eventually(lambda: shown("Progressing"), what="the list shows the same phase")
+    assert not await shown("Ready")
 
 
 async def test_changes_are_streamed_and_a_stream_can_be_resumed(api: Api, world: Places) -> None:
