@@ -37,7 +37,7 @@ PERMISSIONS = Permissions(
         Rule(GROUP, ("stockpools/status", "gpuunits/status"), ("update",)),
         # Owner references that block an owner's deletion need it where clusters check for that.
         Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),
-        Rule("apps", ("deployments",), (*READ, "create", "patch")),
+        Rule("apps", ("deployments",), (*READ, "create", "patch", "delete")),
         Rule("apps", ("replicasets",), ("list", "watch")),
         Rule("", ("services",), (*READ, "create", "patch", "delete")),
         Rule("networking.k8s.io", ("networkpolicies",), (*READ, "create", "patch", "delete")),

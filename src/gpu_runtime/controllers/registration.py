@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from gpu_runtime.api.meta.object import Key
@@ -13,6 +14,7 @@ from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.gpuunit.handover import HandOver
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import controlled_by
@@ -80,20 +82,15 @@ def _gpu_units(
     reconciler = GPUUnitReconciler(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
-        status=StatusWriter(
-            GPU_UNITS,
-            caches.units,
-            manager.client,
-            clock,
-            recorder,
-            announces=lambda unit: not is_stock(unit, settings),
-        ),
+        status=StatusWriter(GPU_UNITS, caches.units, manager.client, clock, recorder),
         handover=HandOver(manager.client, caches, clock),
+        teardown=Teardown(manager.client, caches),
         settings=settings,
     )
     sources: list[Source[Any]] = [
         primary(caches.units.store, urgent=lambda unit: not is_stock(unit, settings)),
-        owned(caches.deployments.store, GPU_UNITS),
+        # Looked at from the start on, as the units are, by the name that both have: its unit may be gone since.
+        replace(owned(caches.deployments.store, GPU_UNITS), is_primary=True),
         owned(caches.services.store, GPU_UNITS),
         owned(caches.policies.store, GPU_UNITS),
         mapped(caches.replica_sets, runs_for),

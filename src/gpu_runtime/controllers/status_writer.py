@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -37,8 +36,6 @@ class StatusWriter(Generic[T]):
     client: Client
     clock: Clock
     recorder: Recorder | None = None
-    announces: Callable[[T], bool] = lambda _: False
-    """Whose first readiness is an event too: a person waits for it. Of the others it would be noise, and a write."""
 
     async def write(self, obj: T, status: Status, verdict: Verdict, workload: Workload | None = None) -> float | None:
         """Writes `status` with the verdict's condition if it differs; otherwise nothing, not even its time.
@@ -89,5 +86,6 @@ class StatusWriter(Generic[T]):
             return
         if verdict.state == "failed":
             self.recorder.event(self.resource, obj, verdict.reason, verdict.message, type="Warning")
-        elif verdict.state == "ready" and (obj.status.phase == "Failed" or self.announces(obj)):
+        elif verdict.state == "ready" and obj.status.phase == "Failed":
+            # A first readiness is told by the condition, with its time; an event would be one more write a hand-over.
             self.recorder.event(self.resource, obj, verdict.reason, verdict.message)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from equipment.builders import a_unit
 from equipment.builders.product import UnitBuilder
-from kube.controllers.world import World
+from equipment.mutation import mutant
+from kube.controllers.world import World, ready_condition
 
 
 def demo_unit(world: World, name: str = "demo") -> UnitBuilder:
@@ -55,14 +56,14 @@ async def test_a_stock_unit_gets_a_deployment_and_nothing_to_reach_it_by(world: 
     assert not await world.exists("NetworkPolicy", "stock-1", world.stock_namespace)
 
 
-async def test_a_users_unit_says_when_it_is_ready_and_stock_keeps_silent(world: World) -> None:
+@mutant("controllers/status_writer.py", 'and obj.status.phase == "Failed":', ":")
+async def test_a_first_readiness_is_told_by_the_condition_and_costs_no_event(world: World) -> None:
     async with world.reconciling():
-        await world.create(stock_unit(world))
-        await world.becomes("GPUUnit", "stock-1", "UnitReady", namespace=world.stock_namespace)
         await world.create(demo_unit(world))
-        await world.becomes("GPUUnit", "demo", "UnitReady")
-    assert await world.events("demo", "UnitReady")
-    assert not await world.events("stock-1", "UnitReady")
+        unit = await world.becomes("GPUUnit", "demo", "UnitReady")
+        await world.settled()
+    assert ready_condition(unit)["lastTransitionTime"]
+    assert not await world.events("demo", "UnitReady")
 
 
 async def test_a_changed_image_is_not_ready_before_its_own_pod_is(world: World) -> None:

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 import structlog
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
-from gpu_runtime.api.v1alpha1.labels import OPERATION
+from gpu_runtime.api.v1alpha1.labels import OPERATION, UNIT
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.reasons import AWAITING_STOCK, POD_STATUS_SYNC_FAILED
 from gpu_runtime.controllers.caches import BY_UID, Caches
 from gpu_runtime.controllers.gpuunit.admission import Admit, Refuse, Remove, Wait, admission
 from gpu_runtime.controllers.gpuunit.role import Source, is_inert, provenance, source_of
+from gpu_runtime.controllers.gpuunit.teardown import is_ending
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS
-from gpu_runtime.controllers.kinds.workloads import PODS
-from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.kinds.workloads import PODS, PodView
+from gpu_runtime.controllers.markers import controlled_by
 from gpu_runtime.controllers.verdict import invalid, reported_as, waiting
 from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client, Query
@@ -29,6 +30,9 @@ from gpu_runtime.kube.errors import NotFound
 
 EXECUTOR_SECONDS = 2.0
 """An executor admits its unit within milliseconds: before this age of the unit its record is not worth a read."""
+
+RELEASE_SECONDS = 5.0
+"""A change of the stock or its pods ends a wait at once; but a pod that lost the label we watch by changes unseen."""
 
 
 class Settled(Exception):
@@ -75,10 +79,11 @@ class HandOver:
             return
         stock = self.caches.units.get(source.key)
         # Our caches of units hold all namespaces in one order: who sees the admitted unit has seen its stock before.
-        if stock is not None and stock.metadata.uid == source.uid:
-            raise waiting(AWAITING_STOCK, f"stock unit {source.key} is not released yet")
-        if await self._pods_left(source):
-            raise waiting(AWAITING_STOCK, f"the pod of stock unit {source.key} has not ended yet")
+        if stock is not None and stock.metadata.uid == source.uid and not is_ending(stock.metadata):
+            raise waiting(AWAITING_STOCK, f"stock unit {source.key} is not released yet", RELEASE_SECONDS)
+        if pods := await self._pods_left(source):
+            words = f"the pod of stock unit {source.key} has not ended yet: {', '.join(pods)}"
+            raise waiting(AWAITING_STOCK, words, RELEASE_SECONDS)
 
     async def _operations(self, name: str) -> list[Operation]:
         """The records of this name, wherever they are kept.
@@ -98,16 +103,26 @@ class HandOver:
         except NotFound:
             return
 
-    async def _pods_left(self, source: Source) -> bool:
-        if self.caches.pods.find(BY_UID, source.uid):
-            return True
+    async def _pods_left(self, source: Source) -> list[str]:
+        """Names of the stock's pods."""
+        if cached := self.caches.pods.find(BY_UID, source.uid):
+            return sorted(pod.metadata.name for pod in cached)
         # The cache of pods may be behind that of units; "none" is believed only from the server.
-        query = Query(PODS, source.key.namespace, labels=f"{CONTROLLED_BY}={source.uid}")
+        query = Query(PODS, source.key.namespace, labels=f"{UNIT}={source.key.name}")
         with reported_as(POD_STATUS_SYNC_FAILED):
-            page = await self.client.page(query, limit=1)
-        return bool(page.items or page.skipped)
+            listing = await self.client.list(query)
+        left = [pod.metadata.name for pod in listing.items if _runs_for(source, pod)]
+        return sorted(left + [each.key.name for each in listing.skipped])
 
     def _age(self, unit: GPUUnit) -> float:
         created = unit.metadata.creationTimestamp
         age = (self.clock.now() - created).total_seconds() if created is not None else EXECUTOR_SECONDS
         return age if age > -1.0 else EXECUTOR_SECONDS  # a clock behind the server's must not hold anything up
+
+
+def _runs_for(source: Source, pod: PodView) -> bool:
+    """Whether the pod is one of the stock unit's; where the label with its UID was taken away, by its ReplicaSet."""
+    if uids := controlled_by(pod.metadata.labels):
+        return source.uid in uids
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == source.key.name

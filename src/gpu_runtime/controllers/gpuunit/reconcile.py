@@ -22,8 +22,9 @@ from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
 from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod, deployment, stock_pod
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
-from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.gpuunit.role import is_stock, source_of
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
+from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
@@ -42,17 +43,20 @@ class GPUUnitReconciler:
     children: ChildWriter
     status: StatusWriter[GPUUnit]
     handover: HandOver
+    teardown: Teardown
     settings: ControllerManagerSettings
 
     async def reconcile(self, key: Key) -> Result:
+        await self.teardown.remove(key)
         unit = self.caches.units.get(key)
         if unit is None or unit.metadata.deletionTimestamp is not None:
-            return Result()  # its children go with it
+            return Result()  # its other children go with it
         seen = self._observed(unit)
         blocked: Blocked | None = None
         try:
             if not is_stock(unit, self.settings) and seen.workload is None:
                 await self.handover.admit(unit)
+                await self._end_stock(unit)
                 await self.handover.release(unit)
             envelope = self._specification(unit)
             await self._network(unit)
@@ -78,6 +82,13 @@ class GPUUnitReconciler:
             service=served if served is not None and is_controlled_by(served.metadata, unit.metadata) else None,
             access_url=unit.status.accessURL,
         )
+
+    async def _end_stock(self, unit: GPUUnit) -> None:
+        """Whoever deleted the stock may have died before its key came to its turn, and here somebody waits."""
+        source = source_of(unit)
+        with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
+            if source is not None:
+                await self.teardown.remove(source.key)
 
     def _specification(self, unit: GPUUnit) -> Envelope:
         spec = unit.spec

@@ -1,0 +1,90 @@
+"""Deletes the Deployment of a unit that is gone, so that its pod gives its GPUs back at once.
+
+The garbage collector would delete it too, but it learns of a new custom kind only every 30 s, and never while another
+API keeps it from syncing. Below the Deployment are built-in kinds, which the collector knows from its start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from gpu_runtime.api.meta.object import Key, ObjectMeta, OwnerReference
+from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.kinds.product import GPU_UNITS
+from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS, Deployment
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.errors import NotFound
+from gpu_runtime.kube.store import Delta
+
+ORPHAN = "orphan"
+"""Finalizer of an object whose deletion leaves its children alone (`kubectl delete --cascade=orphan`)."""
+
+
+class UnitIdentity(Struct, frozen=True):
+    """A unit of which only the identity is read: one with an unreadable spec still lives."""
+
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True)
+class Teardown:
+    """Anybody may have deleted the unit: the API, the sweeper or a person."""
+
+    client: Client
+    caches: Caches
+    _asked: set[str] = field(default_factory=set)
+    """UIDs of Deployments that we delete or have deleted and the cache still shows. It only saves a second request."""
+
+    def __post_init__(self) -> None:
+        self.caches.deployments.store.subscribe(self._forget)
+
+    async def remove(self, key: Key) -> None:
+        """Deletes the Deployment of this name if it belongs to a unit that is gone or being deleted."""
+        made = self.caches.deployments.get(key)
+        owner = _unit_of(made)
+        if made is None or owner is None or made.metadata.deletionTimestamp is not None:
+            return
+        unit = self.caches.units.get(key)
+        if unit is not None and unit.metadata.uid == owner.uid and not is_ending(unit.metadata):
+            return
+        uid = made.metadata.uid
+        if uid in self._asked:
+            return
+        self._asked.add(uid)
+        try:
+            if await self._lives(key, owner.uid):
+                self._asked.discard(uid)
+                return
+            # The version is named too: a deletion that orphans its children takes the owner from them first.
+            version = made.metadata.resourceVersion
+            await self.client.delete(DEPLOYMENTS, key, uid=uid, resource_version=version, propagation="Background")
+        except NotFound:
+            return
+        except BaseException:
+            self._asked.discard(uid)
+            raise
+
+    async def _lives(self, key: Key, uid: str) -> bool:
+        """Asks the server: a cache that is behind, or cannot read the unit, does not show it either."""
+        try:
+            unit = await self.client.get(GPU_UNITS.view(UnitIdentity), key)
+        except NotFound:
+            return False
+        return unit.metadata.uid == uid and not is_ending(unit.metadata)
+
+    def _forget(self, delta: Delta[Deployment]) -> None:
+        if delta.old is not None and (delta.new is None or delta.new.metadata.uid != delta.old.metadata.uid):
+            self._asked.discard(delta.old.metadata.uid)
+
+
+def is_ending(unit: ObjectMeta) -> bool:
+    """Whether the unit is being deleted together with its children. A deletion cannot be taken back."""
+    return unit.deletionTimestamp is not None and ORPHAN not in unit.finalizers
+
+
+def _unit_of(made: Deployment | None) -> OwnerReference | None:
+    owner = made.metadata.controller if made is not None else None
+    ours = owner is not None and (owner.apiVersion, owner.kind) == (GPU_UNITS.api_version, GPU_UNITS.kind)
+    return owner if ours else None
