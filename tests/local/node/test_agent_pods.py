@@ -314,6 +314,16 @@ async def test_more_gpus_than_there_are_is_an_admission_error(cluster: Cluster) 
         )
 
 
+async def test_an_init_container_and_a_main_one_use_the_same_gpus(cluster: Cluster) -> None:
+    async with cluster.agent():
+        resources = {"limits": {"nvidia.com/gpu": "4"}}
+        script = "echo $CUDA_VISIBLE_DEVICES"
+        init = {**sh(script, resources=resources), "name": "init", "image": "machine"}
+        await cluster.run("both", sh(script, resources=resources), initContainers=[init], restartPolicy="Never")
+        pod = await cluster.until_phase("both", "Succeeded")
+        assert cluster.log(pod, "init") == cluster.log(pod) == ["0,1,2,3"]
+
+
 async def test_a_service_is_reached_by_name_and_port_from_another_pod(cluster: Cluster) -> None:
     async with cluster.agent():
         await cluster.run("web", sh(SERVE, readinessProbe={"tcpSocket": {"port": 8080}}), labels={"app": "web"})

@@ -23,6 +23,33 @@ def test_no_gpu_is_ever_given_twice_and_a_refusal_gives_nothing(pods: list[dict[
     assert len(everything) == len(set(everything)) <= count
 
 
+ORDERS = {
+    "an init container and a main one share": ({"init": 1, "main": 1}, ["init"], 1),
+    "a large init container decides": ({"init": 3, "main": 1, "other": 1}, ["init"], 3),
+    "large main ones decide": ({"init": 1, "main": 2, "other": 2}, ["init"], 4),
+    "init containers share with each other": ({"one": 2, "two": 2, "main": 1}, ["one", "two"], 2),
+    "a sidecar keeps its own": ({"side": 1, "init": 1, "main": 1}, ["init"], 2),
+    "a sidecar takes over from an init container before it": ({"init": 1, "side": 1}, ["init"], 1),
+}
+
+
+@pytest.mark.parametrize(("wanted", "given_back", "needed"), ORDERS.values(), ids=ORDERS)
+def test_a_pod_needs_as_many_gpus_as_run_at_one_time(
+    wanted: dict[str, int], given_back: list[str], needed: int
+) -> None:
+    given_ = allocate(simulated(needed), [], wanted, given_back)
+    assert {name: len(set(ids)) for name, ids in given_.items()} == wanted
+    staying = [gpu for name, ids in given_.items() if name not in given_back for gpu in ids]
+    assert len(staying) == len(set(staying)), "those that run together share nothing"
+    with pytest.raises(NotEnoughGpus, match=f"Requested: {needed}, Available: {needed - 1}"):
+        allocate(simulated(needed - 1), [], wanted, given_back)
+
+
+def test_an_init_container_shares_nothing_with_the_sidecar_that_runs_beside_it() -> None:
+    given_ = allocate(simulated(3), [], {"side": 1, "init": 2, "main": 1}, ["init"])
+    assert not set(given_["side"]) & {*given_["init"], *given_["main"]}
+
+
 def test_a_container_sees_the_devices_of_its_own_gpus_and_each_shared_one_once() -> None:
     gpus = [
         Gpu(id=f"GPU-{n}", name="H", memoryBytes=1, devices=[f"/dev/nvidia{n}", "/dev/nvidiactl"]) for n in range(3)

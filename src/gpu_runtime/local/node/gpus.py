@@ -56,19 +56,30 @@ def _describe(nvml: Any, handle: Any) -> Gpu:
 
 
 def allocate(
-    gpus: Iterable[Gpu], held: Iterable[Mapping[str, list[str]]], wanted: Mapping[str, int]
+    gpus: Iterable[Gpu],
+    held: Iterable[Mapping[str, list[str]]],
+    wanted: Mapping[str, int],
+    given_back: Iterable[str] = (),
 ) -> dict[str, list[str]]:
-    """Gives each container its own GPUs out of those that nobody holds; all or nothing."""
+    """Gives each container its own GPUs out of those that no other pod holds; all or nothing.
+
+    `wanted` is in the order of starting. What an init container has (one of `given_back`) goes to those after it.
+    """
     taken = {id_ for holding in held for ids in holding.values() for id_ in ids}
     free = [gpu.id for gpu in gpus if gpu.id not in taken]
-    total = sum(wanted.values())
-    if total > len(free):
-        raise NotEnoughGpus(f"Requested: {total}, Available: {len(free)}")
-    given: dict[str, list[str]] = {}
+    ending, needed = set(given_back), 0
+    spare: list[int] = []
+    given: dict[str, list[int]] = {}
     for container, count in wanted.items():
-        if count:
-            given[container], free = free[:count], free[count:]
-    return given
+        if not count:
+            continue
+        fresh = range(needed, needed + max(0, count - len(spare)))
+        mine, rest = [*spare[:count], *fresh], spare[count:]
+        given[container], needed = mine, needed + len(fresh)
+        spare = sorted(mine + rest) if container in ending else rest
+    if needed > len(free):
+        raise NotEnoughGpus(f"Requested: {needed}, Available: {len(free)}")
+    return {container: [free[number] for number in numbers] for container, numbers in given.items()}
 
 
 def environment(gpus: Iterable[Gpu], ids: list[str]) -> dict[str, str]:

@@ -125,7 +125,7 @@ class PodRuntime:
             createdAt=time.time(),
             address=self._choose_address(),
             link=self._link(spec.uid),
-            gpus=gpu_devices.allocate(self.gpus, (pod.record.gpus for pod in self._pods.values()), spec.gpus),
+            gpus=self._choose_gpus(spec),
         )
         files.write(record)
         pod = self._pods[spec.uid] = Pod(files, record, self._teller(spec.uid))
@@ -258,6 +258,10 @@ class PodRuntime:
         held = [pod.record.address for pod in self._pods.values() if pod.record.phase != "stopped"]
         self._last_address = network.choose_address(self.network, held, self._last_address)
         return self._last_address
+
+    def _choose_gpus(self, spec: PodSpec) -> dict[str, list[str]]:
+        held = (pod.record.gpus for pod in self._pods.values())
+        return gpu_devices.allocate(self.gpus, held, spec.gpus, spec.gpusGivenBack)
 
     def _write_hosts(self, pod: Pod) -> None:
         spec = pod.record.spec

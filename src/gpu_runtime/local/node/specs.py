@@ -36,7 +36,10 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the containers of a pod share: `gpus` counts by container, `memoryVolumes` bytes by name (0: unbounded)."""
+    """What the containers of a pod share: `gpus` counts by container, `memoryVolumes` bytes by name (0: unbounded).
+
+    `gpus` is in the order of starting; containers in `gpusGivenBack` end before the next one starts.
+    """
 
     uid: str
     namespace: str
@@ -44,6 +47,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     hostname: str = ""
     hostNetwork: bool = False
     gpus: dict[str, int] = {}
+    gpusGivenBack: list[str] = []
     memoryVolumes: dict[str, int] = {}
     ports: list[int] = []
 

@@ -25,13 +25,18 @@ _GRANTABLE = {
 
 
 def gpu_counts(pod: Pod) -> dict[str, int]:
-    """GPUs by container. Those of init containers are given back before the others start."""
+    """GPUs by container, in the order of starting."""
     counts = {}
     for container in (*pod.spec.initContainers, *pod.spec.containers):
         amount = container.resources.limits.get(GPU) or container.resources.requests.get(GPU)
         if amount:
             counts[container.name] = Quantity.parse(amount).value
     return counts
+
+
+def gpus_given_back(pod: Pod) -> list[str]:
+    """The containers that end before the next one starts; a sidecar does not."""
+    return [container.name for container in pod.spec.initContainers if not container.sidecar]
 
 
 def sandbox_spec(pod: Pod) -> PodSpec:
@@ -46,6 +51,7 @@ def sandbox_spec(pod: Pod) -> PodSpec:
         hostname=pod.spec.hostname,
         hostNetwork=pod.spec.hostNetwork,
         gpus=gpu_counts(pod),
+        gpusGivenBack=gpus_given_back(pod),
         memoryVolumes=memory_volumes(pod),
         ports=sorted(declared | asked),
     )
