@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpu_runtime.local.apiserver.quantities import NANO
 from gpu_runtime.local.controllers.endpoints import Service, slices
 from gpu_runtime.local.controllers.machines import Lease, Taint
 from gpu_runtime.local.controllers.nodes import NOT_READY, UNREACHABLE, Heartbeats, leaves_in, taints
@@ -18,11 +19,12 @@ from gpu_runtime.local.controllers.storage import Claim, PersistentVolume, Stora
 from gpu_runtime.local.controllers.volumes.matching import default_class, find_volume, new_volume
 from gpu_runtime.local.controllers.wire import LabelSelector, Requirement
 from gpu_runtime.local.controllers.workloads import JobStatus, UncountedPods
+from gpu_runtime.local.usage import usage_of
 from unit.local_controllers.objects import NOW, a_node, a_pod, ago, asking
 
 
-def quota(*hard: str, scopes: tuple[str, ...] = ()) -> ResourceQuota:
-    spec = {"hard": dict.fromkeys(hard, "9"), "scopes": list(scopes)}
+def quota(*hard: str, each: str = "9", scopes: tuple[str, ...] = ()) -> ResourceQuota:
+    spec = {"hard": dict.fromkeys(hard, each), "scopes": list(scopes)}
     return msgspec.convert({"metadata": {"name": "q", "namespace": "ns"}, "spec": spec}, ResourceQuota)
 
 
@@ -41,7 +43,7 @@ def test_a_quota_counts_pods_that_still_run() -> None:
     pods = [a_pod("a", containers=[asking(cpu="250m", gpu="1")]), a_pod("b", containers=[asking(cpu="1")])]
     pods.append(a_pod("ended", phase="Succeeded", containers=[asking(cpu="5")]))
     names = ("pods", "requests.cpu", "cpu", "requests.nvidia.com/gpu", "limits.memory")
-    assert usage(quota(*names), pods, [], lambda _: 0) == {
+    assert usage(quota(*names), pods, [], [], lambda _: 0) == {
         "pods": "2",
         "requests.cpu": "1250m",
         "cpu": "1250m",
@@ -59,14 +61,41 @@ def test_a_quota_counts_claims_and_any_kind() -> None:
         "count/deployments.apps",
         "configmaps",
     )
-    counted = usage(quota(*names), [], claims, {"deployments.apps": 3, "configmaps": 2}.__getitem__)
+    counted = usage(quota(*names, each="9Gi"), [], claims, [], {"deployments.apps": 3, "configmaps": 2}.__getitem__)
     assert list(counted.values()) == ["1536Mi", "1Gi", "1", "3", "2"]
+
+
+def test_the_controller_counts_what_admission_charged() -> None:
+    """They once disagreed on sidecars and node ports, and what the one charged the other gave back."""
+    sidecar = {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}}
+    init = {"name": "init", "resources": {"limits": {"cpu": "3", "nvidia.com/gpu": "1"}}}
+    main = {"name": "main", "resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "2"}}}
+    pod = a_pod("p", containers=[main], initContainers=[sidecar, init])
+    ports = [{"port": 80}, {"port": 81}]
+    services = [
+        msgspec.convert({"metadata": {"name": "s", "namespace": "ns"}, "spec": {"ports": ports, **spec}}, Service)
+        for spec in (
+            {"type": "NodePort"},
+            {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False},
+            {"type": "LoadBalancer"},
+            {"type": "ClusterIP"},
+        )
+    ]
+    names = ("limits.cpu", "limits.nvidia.com/gpu", "services.nodeports", "services.loadbalancers")
+    assert usage(quota(*names), [pod], [], services, lambda _: 0) == {
+        "limits.cpu": "4",
+        "limits.nvidia.com/gpu": "3",
+        "services.nodeports": "4",
+        "services.loadbalancers": "2",
+    }
+    charged = usage_of("pods", msgspec.to_builtins(pod))
+    assert {name: charged[name] for name in names[:2]} == {"limits.cpu": 4 * NANO, "limits.nvidia.com/gpu": 3 * NANO}
 
 
 def test_a_quota_with_a_scope_counts_only_pods_in_it() -> None:
     pods = [a_pod("plain"), a_pod("sized", containers=[asking(cpu="1")]), a_pod("short", activeDeadlineSeconds=5)]
-    assert usage(quota("pods", scopes=("BestEffort",)), pods, [], lambda _: 0) == {"pods": "2"}
-    assert usage(quota("pods", scopes=("Terminating",)), pods, [], lambda _: 0) == {"pods": "1"}
+    assert usage(quota("pods", scopes=("BestEffort",)), pods, [], [], lambda _: 0) == {"pods": "2"}
+    assert usage(quota("pods", scopes=("Terminating",)), pods, [], [], lambda _: 0) == {"pods": "1"}
 
 
 def lease(seconds: float) -> Lease:

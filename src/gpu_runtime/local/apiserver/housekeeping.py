@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from gpu_runtime.local.apiserver.admission.usage import in_scope, usage_of
 from gpu_runtime.local.apiserver.bootstrap import create_missing
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.errors import Status
@@ -12,6 +11,7 @@ from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
 from gpu_runtime.local.apiserver.quantities import spelled
 from gpu_runtime.local.apiserver.records import Event, Object
+from gpu_runtime.local.usage import in_scope, usage_of
 
 _ROOT_CA = "kube-root-ca.crt"
 _ABOUT_CA = (
@@ -74,8 +74,8 @@ class Housekeeping:
             if kind.namespaced and _counted(kind, hard):
                 for record in self._cluster.store.all_current(kind.resource, f"{namespace}/"):
                     obj = record.object()
-                    if in_scope(quota, kind, obj):
-                        for name, amount in usage_of(kind, obj).items():
+                    if in_scope(quota["spec"].get("scopes") or [], kind.resource, obj):
+                        for name, amount in usage_of(kind.resource, obj).items():
                             if name in totals:
                                 totals[name] += amount
         used = {name: spelled(amount, hard[name]) for name, amount in totals.items()}

@@ -60,6 +60,8 @@ class Workloads:
         self._nodes = self.manager.cache(Query(NODES))
         self._claims = self.manager.cache(Query(CLAIMS))
         self._claims.index(NAMESPACE, _by_namespace)
+        self._services = self.manager.cache(Query(SERVICES))
+        self._services.index(NAMESPACE, _by_namespace)
         self._classes = self.manager.cache(Query(STORAGE_CLASSES))
         self._add_workloads()
         self._add_services()
@@ -131,15 +133,13 @@ class Workloads:
 
     def _add_services(self) -> None:
         manager = self.manager
-        services = manager.cache(Query(SERVICES))
-        services.index(NAMESPACE, _by_namespace)
         slices = manager.cache(Query(ENDPOINT_SLICES, labels=f"{MANAGED_BY}={MANAGER}"))
         slices.index("owner", by_owner)
-        reconciler = EndpointSliceReconciler(self._client, services, self._pods, slices)
+        reconciler = EndpointSliceReconciler(self._client, self._services, self._pods, slices)
         manager.controller(
             "endpointslice",
             reconciler.reconcile,
-            [primary(services), owned(slices, SERVICES), mapped(self._pods, reconciler.services_of)],
+            [primary(self._services), owned(slices, SERVICES), mapped(self._pods, reconciler.services_of)],
         )
 
     def _add_volumes(self) -> None:
@@ -189,7 +189,7 @@ class Workloads:
         )
         quotas = manager.cache(Query(QUOTAS))
         quotas.index(NAMESPACE, _by_namespace)
-        quota = QuotaReconciler(client, quotas, pods, self._claims, self._everything)
+        quota = QuotaReconciler(client, quotas, pods, self._claims, self._services, self._everything)
         quota.feed(manager.controller("quota", quota.reconcile, [Source(quotas, uncounted, is_primary=True)]))
         leases = manager.cache(Query(LEASES, namespace=NODE_LEASES))
         node = NodeReconciler(client, self._recorder("node-controller"), self._nodes, leases, pods)

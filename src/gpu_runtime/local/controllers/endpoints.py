@@ -39,6 +39,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     ports: list[ServicePort] = []
     clusterIP: str = ""
     type: str = "ClusterIP"
+    allocateLoadBalancerNodePorts: bool = True
     publishNotReadyAddresses: bool = False
 
 

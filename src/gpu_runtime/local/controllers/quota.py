@@ -15,23 +15,14 @@ from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Controller, Result
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
+from gpu_runtime.local.apiserver.quantities import NANO, spelled
+from gpu_runtime.local.controllers.endpoints import Service
 from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
 from gpu_runtime.local.controllers.pods import Pod
-from gpu_runtime.local.controllers.scheduler.requests import requests
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.controllers.storage import Claim
 from gpu_runtime.local.controllers.wire import Metadata
-
-_COUNTED_BY_NAME = {
-    "services",
-    "configmaps",
-    "secrets",
-    "persistentvolumeclaims",
-    "replicationcontrollers",
-    "resourcequotas",
-}
-_COMPUTE = {"cpu", "memory", "ephemeral-storage"}
-_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+from gpu_runtime.local.usage import counted_kind, in_scope, usage_of
 
 
 class QuotaSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -55,76 +46,24 @@ Count = Callable[[str], int]
 """How many objects of `plural.group` there are in the namespace."""
 
 
-def usage(quota: ResourceQuota, pods: Iterable[Pod], claims: Iterable[Claim], count: Count) -> dict[str, str]:
+def usage(
+    quota: ResourceQuota, pods: Iterable[Pod], claims: Iterable[Claim], services: Iterable[Service], count: Count
+) -> dict[str, str]:
     """What is used of each resource that the quota names."""
-    charged = [pod for pod in pods if not pod.finished and in_scope(pod, quota.spec.scopes)]
-    claimed = list(claims)
-    return {name: _used(name, charged, claimed, count) for name in quota.spec.hard}
-
-
-def in_scope(pod: Pod, scopes: Iterable[str]) -> bool:
-    tests = {
-        "Terminating": pod.spec.activeDeadlineSeconds is not None,
-        "NotTerminating": pod.spec.activeDeadlineSeconds is None,
-        "BestEffort": _best_effort(pod),
-        "NotBestEffort": not _best_effort(pod),
-        "PriorityClass": bool(pod.spec.priorityClassName),
+    totals = {name: NANO * count(kind) if (kind := counted_kind(name)) else 0 for name in quota.spec.hard}
+    measured: dict[str, Iterable[Pod | Claim | Service]] = {
+        "pods": pods,
+        "persistentvolumeclaims": claims,
+        "services": services,
     }
-    return all(tests.get(scope, True) for scope in scopes)
-
-
-def _best_effort(pod: Pod) -> bool:
-    containers = (*pod.spec.initContainers, *pod.spec.containers)
-    return not any({"cpu", "memory"} & {*one.resources.requests, *one.resources.limits} for one in containers)
-
-
-def _used(name: str, pods: list[Pod], claims: list[Claim], count: Count) -> str:
-    if name == "pods":
-        return str(len(pods))
-    if name.startswith("count/"):
-        return str(count(name.removeprefix("count/")))
-    if name in _COUNTED_BY_NAME:
-        return str(count(name))
-    if name.endswith(f"{_CLASS_SUFFIX}requests.storage") or name == "requests.storage":
-        chosen = [one for one in claims if _of_class(one, name)]
-        return _total(one.requested for one in chosen)
-    if name.endswith(f"{_CLASS_SUFFIX}persistentvolumeclaims"):
-        return str(sum(_of_class(one, name) for one in claims))
-    if name.startswith("limits."):
-        return _total(_limits(pod, name.removeprefix("limits.")) for pod in pods)
-    if name.startswith("requests.") or name in _COMPUTE:
-        resource = name.removeprefix("requests.")
-        return _total(_requested(pod, resource) for pod in pods)
-    return "0"
-
-
-def _of_class(claim: Claim, name: str) -> bool:
-    storage_class, suffixed, _ = name.partition(_CLASS_SUFFIX)
-    return not suffixed or claim.class_name == storage_class
-
-
-def _requested(pod: Pod, resource: str) -> str:
-    written = next(
-        (one.resources.requests[resource] for one in pod.spec.containers if resource in one.resources.requests), "0"
-    )
-    return str(Quantity(requests(pod).get(resource, 0), Quantity.parse(written).format))
-
-
-def _limits(pod: Pod, resource: str) -> str:
-    total = Quantity(0)
-    for one in pod.spec.containers:
-        total += Quantity.parse(one.resources.limits.get(resource, "0"))
-    peak = max(
-        (Quantity.parse(one.resources.limits.get(resource, "0")) for one in pod.spec.initContainers), default=total
-    )
-    return str(max(total, peak))
-
-
-def _total(amounts: Iterable[str]) -> str:
-    total = Quantity(0)
-    for amount in amounts:
-        total += Quantity.parse(amount)
-    return str(total)
+    for resource, objects in measured.items():
+        for obj in map(msgspec.to_builtins, objects):
+            if not in_scope(quota.spec.scopes, resource, obj):
+                continue
+            for name, amount in usage_of(resource, obj).items():
+                if name in totals and counted_kind(name) is None:
+                    totals[name] += amount
+    return {name: spelled(amount, quota.spec.hard[name]) for name, amount in totals.items()}
 
 
 def uncounted(quota: ResourceQuota) -> list[Key]:
@@ -141,12 +80,14 @@ class QuotaReconciler:
         quotas: Store[ResourceQuota],
         pods: Store[Pod],
         claims: Store[Claim],
+        services: Store[Service],
         everything: Everything,
     ) -> None:
         self._client = client
         self._quotas = quotas
         self._pods = pods
         self._claims = claims
+        self._services = services
         self._everything = everything
 
     def feed(self, controller: Controller) -> None:
@@ -168,7 +109,13 @@ class QuotaReconciler:
             if delta.new is None and resource.namespaced and resource.plural != "pods":
                 recount(delta.object.metadata.namespace)
 
+        def on_service(delta: Delta[Service]) -> None:
+            """One that needs no node ports any more, or fewer, gives them back."""
+            if delta.new is not None and delta.old is not None and delta.new.spec != delta.old.spec:
+                recount(delta.object.metadata.namespace)
+
         self._pods.subscribe(on_pod)
+        self._services.subscribe(on_service)
         self._everything.listen(on_any)
 
     async def reconcile(self, key: Key) -> Result:
@@ -180,6 +127,7 @@ class QuotaReconciler:
             quota,
             self._pods.find(NAMESPACE, key.namespace),
             self._claims.find(NAMESPACE, key.namespace),
+            self._services.find(NAMESPACE, key.namespace),
             lambda name: self._count(key.namespace, name),
         )
         after = QuotaStatus(hard=quota.spec.hard, used=used)

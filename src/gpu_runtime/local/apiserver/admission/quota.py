@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpu_runtime.local.apiserver.admission import Attempt
-from gpu_runtime.local.apiserver.admission.usage import Usage, in_scope, missing_compute, usage_of
 from gpu_runtime.local.apiserver.errors import forbidden
 from gpu_runtime.local.apiserver.quantities import nanos, spelled
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.store import Store
+from gpu_runtime.local.usage import Usage, in_scope, missing_compute, usage_of
 
 
 class ResourceQuotas:
@@ -30,7 +30,7 @@ class ResourceQuotas:
         assert attempt.new is not None
         status = quota.get("status") or {}
         hard = status.get("hard") or {}
-        if not in_scope(quota, attempt.kind, attempt.new):
+        if not in_scope(quota["spec"].get("scopes") or [], attempt.kind.resource, attempt.new):
             return
         name = quota["metadata"]["name"]
         subject = attempt.kind.subject
@@ -55,8 +55,8 @@ class ResourceQuotas:
 def _more(attempt: Attempt) -> Usage:
     """What the write uses beyond what its object used before."""
     assert attempt.new is not None
-    asked = usage_of(attempt.kind, attempt.new)
-    before = usage_of(attempt.kind, attempt.old) if attempt.old is not None else {}
+    asked = usage_of(attempt.kind.resource, attempt.new)
+    before = usage_of(attempt.kind.resource, attempt.old) if attempt.old is not None else {}
     return {name: amount - before.get(name, 0) for name, amount in asked.items()}
 
 

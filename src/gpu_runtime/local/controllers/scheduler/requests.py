@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.local.controllers.pods import Container, Pod
+from gpu_runtime.local.usage import most_at_once
 
 Amounts = dict[str, int]
 """Amounts by resource name, in billionths, so that nothing is rounded."""
@@ -24,16 +25,9 @@ def amounts(quantities: Mapping[str, str]) -> Amounts:
 
 def requests(pod: Pod) -> Amounts:
     """The most that the pod needs at any time: its containers together, or an init container with its sidecars."""
-    running, peak = Amounts(), Amounts()
-    for container in pod.spec.initContainers:
-        if container.restartPolicy == "Always":
-            running = _sum(running, _own(container))
-            peak = _most(peak, running)
-        else:
-            peak = _most(peak, _sum(running, _own(container)))
-    for container in pod.spec.containers:
-        running = _sum(running, _own(container))
-    return _sum(_sum(_most(peak, running), amounts(pod.spec.overhead)), {PODS: _nanos("1")})
+    starting = [(_own(container), container.restartPolicy != "Always") for container in pod.spec.initContainers]
+    running = [(_own(container), False) for container in pod.spec.containers]
+    return _sum(_sum(most_at_once([*starting, *running]), amounts(pod.spec.overhead)), {PODS: _nanos("1")})
 
 
 def used_by(pods: Iterable[Pod]) -> Amounts:
@@ -49,7 +43,3 @@ def _own(container: Container) -> Amounts:
 
 def _sum(left: Amounts, right: Amounts) -> Amounts:
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
-
-
-def _most(left: Amounts, right: Amounts) -> Amounts:
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}

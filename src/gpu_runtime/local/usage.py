@@ -1,24 +1,34 @@
-"""What an object uses of a quota."""
+"""What an object uses of a quota: the one counter of admission, of the quota controller and of the scheduler. Pure."""
 
 from __future__ import annotations
 
-from gpu_runtime.local.apiserver.kinds import Kind
-from gpu_runtime.local.apiserver.quantities import NANO, nanos
-from gpu_runtime.local.apiserver.records import Object
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from gpu_runtime.local.apiserver.quantities import NANO, nanos
+
+Object = Mapping[str, Any]
 Usage = dict[str, int]
 """Quota resource -> amount in billionths."""
 
-_PLAIN = ("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas")
+_COUNT = "count/"
+_PLAIN = ("services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas", "replicationcontrollers")
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
-def usage_of(kind: Kind, obj: Object) -> Usage:
-    """Everything that one object counts towards."""
-    found: Usage = {f"count/{kind.resource}": NANO}
-    if kind.resource in _PLAIN and kind.resource != "pods":
-        found[kind.resource] = NANO
-    match kind.resource:
+def counted_kind(name: str) -> str | None:
+    """The resource whose objects a quota's `name` counts one by one; None when it measures something in them."""
+    if name.startswith(_COUNT):
+        return name.removeprefix(_COUNT)
+    return name if name in _PLAIN else None
+
+
+def usage_of(resource: str, obj: Object) -> Usage:
+    """Everything that one object of `resource` (`deployments.apps`) counts towards."""
+    found: Usage = {f"{_COUNT}{resource}": NANO}
+    if resource in _PLAIN:
+        found[resource] = NANO
+    match resource:
         case "pods":
             if obj.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
                 found |= _pod(obj["spec"])
@@ -32,7 +42,7 @@ def usage_of(kind: Kind, obj: Object) -> Usage:
 def _pod(spec: Object) -> Usage:
     found: Usage = {"pods": NANO}
     for part in ("requests", "limits"):
-        totals = _totals(spec, part)
+        totals = most_at_once(_containers(spec, part))
         for name, amount in totals.items():
             found[f"{part}.{name}"] = amount
             if part == "requests" and name in _COMPUTE:
@@ -40,21 +50,24 @@ def _pod(spec: Object) -> Usage:
     return found
 
 
-def _totals(spec: Object, part: str) -> Usage:
-    """Containers add up; init containers run one by one, so the largest of them counts, sidecars throughout."""
-    running: Usage = {}
-    starting: Usage = {}
+def _containers(spec: Object, part: str) -> Iterable[tuple[Usage, bool]]:
     for container in spec.get("initContainers") or []:
-        sidecar = container.get("restartPolicy") == "Always"
-        for name, amount in _amounts(container, part).items():
-            if sidecar:
-                running[name] = running.get(name, 0) + amount
-            else:
-                starting[name] = max(starting.get(name, 0), running.get(name, 0) + amount)
+        yield _amounts(container, part), container.get("restartPolicy") != "Always"
     for container in spec.get("containers") or []:
-        for name, amount in _amounts(container, part).items():
-            running[name] = running.get(name, 0) + amount
-    return {name: max(running.get(name, 0), starting.get(name, 0)) for name in {*running, *starting}}
+        yield _amounts(container, part), False
+
+
+def most_at_once(containers: Iterable[tuple[Usage, bool]]) -> Usage:
+    """The most that containers need at any time; each, in the order of starting, with whether it ends before the next.
+
+    Containers and sidecars add up; init containers run one by one, each beside the sidecars before it.
+    """
+    running, peak = Usage(), Usage()
+    for amounts, ends in containers:
+        together = {name: running.get(name, 0) + amounts.get(name, 0) for name in {**running, **amounts}}
+        peak = {name: max(peak.get(name, 0), together.get(name, 0)) for name in {**peak, **together}}
+        running = running if ends else together
+    return peak
 
 
 def _amounts(container: Object, part: str) -> Usage:
@@ -97,15 +110,15 @@ def _service(spec: Object) -> Usage:
     return found
 
 
-def in_scope(quota: Object, kind: Kind, obj: Object) -> bool:
-    """Whether a quota's scopes let it count this object."""
-    scopes = quota["spec"].get("scopes") or []
+def in_scope(scopes: Iterable[str], resource: str, obj: Object) -> bool:
+    """Whether a quota of these scopes counts this object."""
+    scopes = list(scopes)
     if not scopes:
         return True
-    if kind.resource != "pods":
+    if resource != "pods":
         return False
     spec = obj["spec"]
-    best_effort = obj.get("status", {}).get("qosClass") == "BestEffort"
+    best_effort = _best_effort(spec)
     ends = spec.get("activeDeadlineSeconds") is not None
     facts = {
         "BestEffort": best_effort,
@@ -115,3 +128,9 @@ def in_scope(quota: Object, kind: Kind, obj: Object) -> bool:
         "PriorityClass": bool(spec.get("priorityClassName")),
     }
     return all(facts.get(scope, True) for scope in scopes)
+
+
+def _best_effort(spec: Object) -> bool:
+    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    stated = {name for one in every for part in ("requests", "limits") for name in _amounts(one, part)}
+    return not stated & {"cpu", "memory"}
