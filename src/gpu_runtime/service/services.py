@@ -26,7 +26,7 @@ from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
 from gpu_runtime.service.stock import Seeding
 from gpu_runtime.service.stock_units import StockUnits
 from gpu_runtime.service.stockpools import StockPools
-from gpu_runtime.service.sweeper import Sweeper
+from gpu_runtime.service.sweeper import BY_OPERATION, Sweeper, by_operation
 from gpu_runtime.service.units import Units
 
 
@@ -60,6 +60,7 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     """The use cases; their caches are filled once the manager runs."""
     unit_cache = manager.cache(Query(GPU_UNITS))
     unit_cache.index(BY_SPEC, by_spec)
+    unit_cache.index(BY_OPERATION, by_operation)
     node_cache = manager.cache(Query(NODES))
     pool_cache = manager.cache(Query(STOCK_POOLS))
     unfinished = manager.cache(Query(OPERATIONS, platform.system_namespace, labels=UNFINISHED))

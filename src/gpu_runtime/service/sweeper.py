@@ -7,7 +7,8 @@ and writes with preconditions, and is right even if the executor still lives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 
@@ -24,15 +25,22 @@ from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
 from gpu_runtime.kube.store import Store
 from gpu_runtime.service.background import SeedingQueue
 from gpu_runtime.service.claim import CLAIMED_FOR, Claims, holder
-from gpu_runtime.service.cluster import OPERATIONS, Cluster
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS, Cluster
 from gpu_runtime.service.errors import ServiceError
 from gpu_runtime.service.handover import HandOver
-from gpu_runtime.service.operations import Operations, unfinished
+from gpu_runtime.service.operations import Operations, batch_of, unfinished
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.stockpools import StockPools
 
 RETIRE_SECONDS = 3600.0
+BY_OPERATION = "operation"
 ABANDONED = "nobody worked on it any more, so it was undone; send the request again"
+
+
+def by_operation(unit: GPUUnit) -> Iterable[str]:
+    """Index function: units by the name of the Operation that made them."""
+    name = unit.metadata.labels.get(labels.OPERATION)
+    return (name,) if name else ()
 
 
 class Idle:
@@ -155,32 +163,47 @@ class Sweeper:
         while True:
             page = await self._cluster.page(Query(OPERATIONS, self._operations.namespace), token=token)
             for record in page.items:
-                if not unfinished(record) and not self._lives(record):
+                if not unfinished(record):
                     await self._outlive(self._retire(record), record.metadata.name)
             token = page.token
             if not token:
                 return
 
     async def _retire(self, record: Operation) -> None:
+        # The cache may not know yet what was made a moment ago: "nothing is left" is believed only from the server.
+        if self._cached(record) or await self._lives(record):
+            return
         since = record.status.deletionTime or record.status.completionTime
         if record.status.deletionTime is None and record.status.phase == "Succeeded":
             await self._operations.save(record, deletionTime=self._clock.now())
         elif since is None or self._clock.now() - since >= timedelta(seconds=self._platform.retention_seconds):
             await self._operations.remove(record)
 
-    def _lives(self, record: Operation) -> bool:
-        """Whether something that the operation made is still there."""
-        made = record.status.objects[0] if record.status.objects else None
-        if made is None:
-            return False
-        key = Key(made.namespace, made.name)
-        if record.spec.type == "CreateStockPool":
-            pool = self._pool_cache.get(key)
-            return pool is not None and pool.metadata.uid == made.uid
-        if record.spec.type == "CreateGPUUnit":
-            unit = self._units.get(key)
-            return unit is not None and unit.metadata.uid == made.uid
-        return any(unit.metadata.labels.get(labels.OPERATION) == record.metadata.name for unit in self._units)
+    def _cached(self, record: Operation) -> bool:
+        """Whether the cache has something that the operation made."""
+        if record.spec.type == "CreateStockUnits":
+            return bool(self._units.find(BY_OPERATION, record.metadata.name))
+        made = record.status.objects[0]
+        cache: Store[StockPool] | Store[GPUUnit] = (
+            self._pool_cache if record.spec.type == "CreateStockPool" else self._units
+        )
+        found = cache.get(Key(made.namespace, made.name))
+        return found is not None and found.metadata.uid == made.uid
+
+    async def _lives(self, record: Operation) -> bool:
+        """The same, asked of the server."""
+        if record.spec.type == "CreateStockUnits":
+            mine = f"{labels.OPERATION}={record.metadata.name}"
+            page = await self._cluster.page(Query(GPU_UNITS, batch_of(record).namespace, labels=mine), limit=1)
+            return bool(page.items or page.skipped)
+        made = record.status.objects[0]
+        key, found = Key(made.namespace, made.name), None
+        with suppress(NotFound):
+            if record.spec.type == "CreateStockPool":
+                found = (await self._cluster.get(STOCK_POOLS, key)).metadata.uid
+            else:
+                found = (await self._cluster.get(GPU_UNITS, key)).metadata.uid
+        return found == made.uid
 
     async def _outlive(self, work: Awaitable[None], what: str) -> None:
         """One object in trouble must not keep the sweeper from the others."""

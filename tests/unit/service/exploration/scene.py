@@ -35,7 +35,7 @@ from gpu_runtime.service.rules import parse
 from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
 from gpu_runtime.service.stock import Seeding
 from gpu_runtime.service.stockpools import StockPools
-from gpu_runtime.service.sweeper import Sweeper
+from gpu_runtime.service.sweeper import BY_OPERATION, Sweeper, by_operation
 from gpu_runtime.service.units import Units
 from unit.service.exploration.memory import Memory, Process
 
@@ -224,6 +224,7 @@ class Scene:
     def _store(self, units: Sequence[GPUUnit]) -> Store[GPUUnit]:
         store = Store[GPUUnit]()
         store.index(BY_SPEC, by_spec)
+        store.index(BY_OPERATION, by_operation)
         store.replace(units, "1")
         return store
 
