@@ -31,9 +31,9 @@ PROCESS = "controller-manager"
 PERMISSIONS = Permissions(
     PROCESS,
     cluster=(
-        Rule(GROUP, ("stockpools",), READ),
+        Rule(GROUP, ("stockpools",), (*READ, "delete")),
         Rule(GROUP, ("gpuunits",), (*READ, "patch", "delete")),
-        Rule(GROUP, ("operations",), ("list",)),
+        Rule(GROUP, ("operations",), ("list", "watch")),
         Rule(GROUP, ("stockpools/status", "gpuunits/status"), ("update",)),
         # Owner references that block an owner's deletion need it where clusters check for that.
         Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),

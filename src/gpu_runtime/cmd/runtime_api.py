@@ -21,7 +21,7 @@ PROCESS = "runtime-api"
 PERMISSIONS = Permissions(
     PROCESS,
     cluster=(
-        Rule(GROUP, ("stockpools",), (*READ, "create", "delete")),
+        Rule(GROUP, ("stockpools",), (*READ, "create", "patch", "delete")),
         Rule(GROUP, ("gpuunits",), (*READ, "create", "patch", "delete")),
         Rule("", ("nodes", "namespaces"), READ),
         Rule("", ("pods",), ("list",)),

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.labels import OPERATION, UNFINISHED
+from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, NetworkPolicy, Service
-from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
+from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import (
     DEPLOYMENTS,
     PODS,
@@ -28,6 +30,7 @@ from gpu_runtime.kube.store import Store
 
 BY_UID = "uid"
 BY_SOURCE_STOCK = "source stock"
+BY_OPERATION = "operation"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Caches:
     policies: Mirror[NetworkPolicy]
     replica_sets: Store[ReplicaSetView]
     pods: Store[PodView]
+    unfinished: Store[Operation]
 
     @classmethod
     def of(cls, manager: Manager) -> Caches:
@@ -52,10 +56,12 @@ class Caches:
             policies=Mirror(manager.cache(Query(NETWORK_POLICIES, labels=MANAGED))),
             replica_sets=manager.cache(Query(REPLICA_SETS, labels=MANAGED)),
             pods=manager.cache(Query(PODS, labels=MANAGED)),
+            unfinished=manager.cache(Query(OPERATIONS, labels=UNFINISHED)),
         )
         caches.pools.store.index(BY_UID, lambda pool: (pool.metadata.uid,))
         caches.units.store.index(BY_UID, lambda unit: (unit.metadata.uid,))
         caches.units.store.index(BY_SOURCE_STOCK, _source_stock)
+        caches.units.store.index(BY_OPERATION, _operation)
         caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
         caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
         return caches
@@ -68,3 +74,8 @@ class Caches:
 def _source_stock(unit: GPUUnit) -> Iterable[str]:
     uid = unit.metadata.annotations.get(SOURCE_STOCK_UID)
     return (uid,) if uid else ()
+
+
+def _operation(unit: GPUUnit) -> Iterable[str]:
+    name = unit.metadata.labels.get(OPERATION)
+    return (name,) if name else ()

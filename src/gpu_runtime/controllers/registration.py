@@ -8,16 +8,19 @@ from typing import Any
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
-from gpu_runtime.controllers.caches import BY_SOURCE_STOCK, BY_UID, Caches
+from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
 from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.gpuunit.handover import HandOver
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.gpuunit.stock_gate import StockGate, is_gated
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import controlled_by
+from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.status_writer import StatusWriter
 from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
 from gpu_runtime.kube.children import Children
@@ -36,14 +39,20 @@ def add_controllers(
 ) -> dict[str, Controller]:
     """Adds every controller of the process, by its name."""
     caches = Caches.of(manager)
+    records = OperationRecords(manager.client, caches.unfinished)
     return {
-        "stockpool": _stock_pools(manager, caches, settings, recorder, clock),
-        "gpuunit": _gpu_units(manager, caches, settings, recorder, clock),
+        "stockpool": _stock_pools(manager, caches, records, settings, recorder, clock),
+        "gpuunit": _gpu_units(manager, caches, records, settings, recorder, clock),
     }
 
 
 def _stock_pools(
-    manager: Manager, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
+    manager: Manager,
+    caches: Caches,
+    records: OperationRecords,
+    settings: ControllerManagerSettings,
+    recorder: Recorder | None,
+    clock: Clock,
 ) -> Controller:
     def runs_for(child: PodView | ReplicaSetView) -> Iterable[Key]:
         uids = controlled_by(child.metadata.labels)
@@ -53,6 +62,8 @@ def _stock_pools(
         caches=caches,
         children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder),
         status=StatusWriter(STOCK_POOLS, caches.pools, manager.client, clock, recorder),
+        records=records,
+        client=manager.client,
         settings=settings,
     )
     sources: list[Source[Any]] = [
@@ -66,7 +77,12 @@ def _stock_pools(
 
 
 def _gpu_units(
-    manager: Manager, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
+    manager: Manager,
+    caches: Caches,
+    records: OperationRecords,
+    settings: ControllerManagerSettings,
+    recorder: Recorder | None,
+    clock: Clock,
 ) -> Controller:
     def runs_for(child: PodView | ReplicaSetView) -> Iterable[Key]:
         uids = controlled_by(child.metadata.labels)
@@ -79,12 +95,17 @@ def _gpu_units(
         uids = controlled_by(pod.metadata.labels)
         return [unit.metadata.key for uid in uids for unit in caches.units.find(BY_SOURCE_STOCK, uid)]
 
+    def lists(record: Operation) -> Iterable[Key]:
+        units = caches.units.find(BY_OPERATION, record.metadata.name)
+        return [unit.metadata.key for unit in units if is_stock(unit, settings) and is_gated(unit)]
+
     reconciler = GPUUnitReconciler(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
         status=StatusWriter(GPU_UNITS, caches.units, manager.client, clock, recorder),
         handover=HandOver(manager.client, caches, clock),
         teardown=Teardown(manager.client, caches),
+        gate=StockGate(manager.client, records, clock),
         settings=settings,
     )
     sources: list[Source[Any]] = [
@@ -97,5 +118,6 @@ def _gpu_units(
         mapped(caches.pods, runs_for),
         mapped(caches.units.store, waits_for_stock),
         mapped(caches.pods, waits_for_pod),
+        mapped(caches.unfinished, lists),
     ]
     return manager.controller("gpuunit", reconciler.reconcile, sources, workers=settings.workers)

@@ -1,18 +1,29 @@
-"""Work that outlives its request: stock is seeded here, one batch after another, until the process ends."""
+"""Work that outlives its request: stock is seeded here, a few batches at a time, until the process ends."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 
 import structlog
 
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.kube.backoff import JitteredBackoff
 from gpu_runtime.kube.errors import KubeError
+from gpu_runtime.service.errors import ServiceError
 from gpu_runtime.service.operations import Operations, unfinished
 from gpu_runtime.service.stock import Seeding
 
 WORKERS = 2
+
+
+@dataclass
+class Batch:
+    """A record to execute, and how long to wait after its next failure."""
+
+    record: Operation
+    resumed: bool
+    backoff: JitteredBackoff = field(default_factory=JitteredBackoff)
 
 
 class SeedingQueue:
@@ -21,7 +32,7 @@ class SeedingQueue:
     def __init__(self, seeding: Seeding, operations: Operations) -> None:
         self._seeding = seeding
         self._operations = operations
-        self._queue: asyncio.Queue[tuple[Operation, bool]] = asyncio.Queue()
+        self._queue: asyncio.Queue[Batch] = asyncio.Queue()
         self._known: set[str] = set()
         self._log = structlog.get_logger("seeding")
 
@@ -29,40 +40,42 @@ class SeedingQueue:
         """Takes the record on, unless this process works on it already."""
         if record.metadata.uid not in self._known:
             self._known.add(record.metadata.uid)
-            self._queue.put_nowait((record, resumed))
+            self._queue.put_nowait(Batch(record, resumed))
 
     async def run(self) -> None:
         """Works until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
-                group.create_task(self._work())
+                group.create_task(self._work(group))
 
-    async def _work(self) -> None:
+    async def _work(self, group: asyncio.TaskGroup) -> None:
         while True:
-            record, resumed = await self._queue.get()
-            try:
-                await self._until_done(record, resumed)
-            finally:
-                self._known.discard(record.metadata.uid)
+            batch = await self._queue.get()
+            if await self._try(batch):
+                self._known.discard(batch.record.metadata.uid)
+            else:
+                # A batch that fails waits outside the queue: the workers go on with the others.
+                group.create_task(self._put_back(batch))
 
-    async def _until_done(self, record: Operation, resumed: bool) -> None:
-        backoff = JitteredBackoff()
-        log = self._log.bind(operation_id=record.spec.operationID)
-        while True:
-            try:
-                done = await self._seeding.execute(record, resumed=resumed)
-                log.info("stock seeded", status=done.status.phase)
-                return
-            except KubeError as error:
-                log.warning("seeding interrupted; going on shortly", problem=str(error))
-            except Exception:
-                log.exception("seeding failed unexpectedly")
-                return
-            await asyncio.sleep(backoff.next())
-            try:
-                current = await self._operations.named(record.metadata.name)
-            except KubeError:
-                continue
-            if current is None or not unfinished(current):
-                return
-            record, resumed = current, True
+    async def _put_back(self, batch: Batch) -> None:
+        await asyncio.sleep(batch.backoff.next())
+        self._queue.put_nowait(batch)
+
+    async def _try(self, batch: Batch) -> bool:
+        """One attempt; whether the batch needs no other by this process."""
+        log = self._log.bind(operation_id=batch.record.spec.operationID)
+        try:
+            if batch.resumed:
+                current = await self._operations.named(batch.record.metadata.name)
+                if current is None or current.metadata.uid != batch.record.metadata.uid or not unfinished(current):
+                    return True
+                batch.record = current
+            resumed, batch.resumed = batch.resumed, True
+            done = await self._seeding.execute(batch.record, resumed=resumed)
+            log.info("stock seeded", status=done.status.phase if done is not None else "gone")
+        except (KubeError, ServiceError) as error:
+            log.warning("seeding interrupted; going on shortly", problem=str(error))
+            return False
+        except Exception:
+            log.exception("seeding failed unexpectedly")  # the sweeper submits it again
+        return True

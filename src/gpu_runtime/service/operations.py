@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from gpu_runtime.api.meta.names import derived
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1 import annotations as notes
-from gpu_runtime.api.v1alpha1 import labels
-from gpu_runtime.api.v1alpha1.group import GROUP
+from gpu_runtime.api.v1alpha1 import labels, stock_batch
 from gpu_runtime.api.v1alpha1.operation import (
     NOTHING_DECIDED,
     Decisions,
@@ -28,10 +27,7 @@ from gpu_runtime.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.errors import OperationConflict, Unavailable
 
-# On a record until it is finished: replicas cache those alone.
-UNFINISHED = f"{GROUP}/unfinished"
-# On the record of a batch: namespace and beginning of the names of what it makes. A list of them all could be too long.
-BATCH = f"{GROUP}/batch"
+UNFINISHED = labels.UNFINISHED
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class Operations:
                 name=ask.record_name,
                 namespace=self.namespace,
                 labels={UNFINISHED: "true", **owner},
-                annotations={BATCH: str(batch)} if batch else {},
+                annotations={notes.BATCH: str(batch)} if batch else {},
             ),
             spec=OperationSpec(
                 type=ask.type, operationID=ask.operation_id, requestHash=ask.request_hash, request=dict(ask.request)
@@ -116,14 +112,14 @@ class Operations:
         status = replace(record.status, phase="Succeeded", completionTime=now, lastSyncTime=now, error=None, **changes)
         return await self._finish(replace(record, spec=replace(record.spec, request={})), status, settled=True)
 
-    async def fail(self, record: Operation, code: str, message: str, *, settled: bool) -> Operation:
+    async def fail(self, record: Operation, code: str, message: str, *, settled: bool, **changes: Any) -> Operation:
         """The other end, likewise decided by one write. Unless settled, there is something to undo: it stays in view.
 
         The request stays in it: a failure can be cured, and then the same request goes on from here.
         """
         now = self._clock.now()
         error = OperationError(code=code, message=message)
-        status = replace(record.status, phase="Failed", error=error, completionTime=now, lastSyncTime=now)
+        status = replace(record.status, phase="Failed", error=error, completionTime=now, lastSyncTime=now, **changes)
         return await self._finish(record, status, settled=settled)
 
     async def reopen(self, record: Operation) -> Operation:
@@ -164,8 +160,7 @@ def check_same(record: Operation, ask: Ask) -> None:
 
 def batch_of(record: Operation) -> Key:
     """Where the units of a batch are, and what their names begin with."""
-    namespace, _, prefix = record.metadata.annotations.get(BATCH, "").partition("/")
-    return Key(namespace, prefix)
+    return stock_batch.place(record)
 
 
 def unfinished(record: Operation) -> bool:

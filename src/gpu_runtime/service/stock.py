@@ -1,37 +1,87 @@
-"""Stock units: seeded under names that belong to the operation, so that any replica can go on where another stopped."""
+"""Seeding: makes the stock units of a batch, each number once. docs/seeding.md describes the protocol."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from gpu_runtime.api.meta.names import derived, slug
-from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, unit_name, with_units
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.client import Query
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.envelope import ENVELOPE, Envelope
-from gpu_runtime.service.errors import AlreadyExists, ServiceError, SpecConflict
-from gpu_runtime.service.operations import UNFINISHED, Operations, batch_of, made_by, marks
+from gpu_runtime.service.errors import ServiceError, SpecConflict, Unavailable
+from gpu_runtime.service.operations import UNFINISHED, Operations, batch_of, marks, unfinished
+from gpu_runtime.service.paging import every
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.requests import CreateStockUnits
 from gpu_runtime.service.rules import parse
 from gpu_runtime.service.shelf import Shelf
+from gpu_runtime.service.stock_listing import StockListing
 
 CONCURRENCY = 8
+# Units that are made before their UIDs are written into the record: 1,000 units cost 20 such writes.
+CHUNK = 50
+# Turns of one executor in which the record lists nothing more than before.
+MOST_STALLED = 5
+
+R = TypeVar("R")
+Work = Callable[[], Awaitable[R]]
+Together = Callable[[Sequence[Work[R]]], Awaitable[list[R]]]
+
+
+async def in_parallel(works: Sequence[Work[R]]) -> list[R]:
+    """Awaits all of them, a few at a time."""
+    turn = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(work: Work[R]) -> R:
+        async with turn:
+            return await work()
+
+    return list(await asyncio.gather(*(one(work) for work in works)))
+
+
+@dataclass
+class Walk:
+    """What one executor remembers: the record as last read, and UIDs of units that the record does not list yet."""
+
+    record: Operation
+    request: CreateStockUnits
+    held: dict[int, str] = field(default_factory=dict)
+    refused: ServiceError | None = None
+    stalled: int = 0
+
+    def missing(self) -> list[int]:
+        numbers = range(1, self.request.replicas + 1)
+        return [ordinal for ordinal in numbers if not listed_uid(self.record, ordinal) and ordinal not in self.held]
 
 
 class Seeding:
     """Executes operations of type CreateStockUnits."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf, namespace: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        operations: Operations,
+        shelf: Shelf,
+        namespace: str,
+        together: Together[tuple[int, str | Exception]] = in_parallel,
+    ) -> None:
         self._cluster = cluster
         self._operations = operations
         self._shelf = shelf
         self._namespace = namespace
+        self._together = together
+        self.listing = StockListing(cluster, operations)
 
     def check_cached(self, request: CreateStockUnits) -> None:
         """SpecConflict when the cache has stock of this spec in another envelope: refused before a write."""
@@ -45,77 +95,87 @@ class Seeding:
         request = parse(CreateStockUnits, record.spec.request)
         wanted = Envelope.of(request)
         others = f"{labels.SPEC_NAME}={request.specName},{ENVELOPE}!={wanted.digest}"
-        stock = await self._cluster.page(Query(GPU_UNITS, self._namespace, labels=others), limit=1)
-        for unit in stock.items:
-            raise _conflict(request.specName, Envelope.of(unit.spec), wanted)
-        records = await self._cluster.page(Query(OPERATIONS, record.metadata.namespace, labels=UNFINISHED))
-        for other in records.items:
+        async for unit in every(self._cluster, Query(GPU_UNITS, self._namespace, labels=others)):
+            if Envelope.of(unit.spec) != wanted:
+                raise _conflict(request.specName, Envelope.of(unit.spec), wanted)
+        async for other in every(self._cluster, Query(OPERATIONS, record.metadata.namespace, labels=UNFINISHED)):
             if other.spec.type != "CreateStockUnits" or other.metadata.uid == record.metadata.uid:
                 continue
             rival = parse(CreateStockUnits, other.spec.request)
             if rival.specName == request.specName and Envelope.of(rival) != wanted:
                 raise _conflict(request.specName, Envelope.of(rival), wanted)
 
-    async def execute(self, record: Operation, *, resumed: bool) -> Operation:
-        """Makes the units that are missing and ends the record; safe to run by several at once, and to repeat."""
-        request = parse(CreateStockUnits, record.spec.request)
-        wanted = [stock_unit(record, request, ordinal) for ordinal in range(1, request.replicas + 1)]
-        if resumed:
-            consumed = await self._consumed()
-            wanted = [unit for unit in wanted if unit.metadata.name not in consumed]
-        try:
-            if resumed:  # whoever wrote the record may have died before it could look
+    async def execute(self, record: Operation, *, resumed: bool) -> Operation | None:
+        """Makes the units that are missing and ends the record; None when the record is gone.
+
+        Safe to run by several at once, and to repeat. KubeError or Unavailable: try again later.
+        """
+        walk = Walk(record, parse(CreateStockUnits, record.spec.request))
+        if resumed:  # whoever wrote the record may have died before it could look
+            try:
                 await self.check_live(record)
-            await self._make(record, wanted)
-        except CLIENT_ERRORS as error:
-            return await self._fail(record, refusal(error))
-        except ServiceError as error:
-            return await self._fail(record, error)
-        try:
-            return await self._operations.succeed(record)
-        except (kube.Conflict, kube.NotFound):
-            return await self._operations.named(record.metadata.name) or record
+            except SpecConflict as error:
+                walk.refused = error
+        while True:
+            if walk.refused is None:
+                await self._make(walk, walk.missing()[:CHUNK])
+            current = await self._write(walk)
+            if current is None or not unfinished(current):
+                return current
+            progress = len(walk.missing()) + len(walk.held)
+            walk.record = current
+            walk.held = {ordinal: uid for ordinal, uid in walk.held.items() if not listed_uid(current, ordinal)}
+            walk.stalled = 0 if len(walk.missing()) + len(walk.held) < progress else walk.stalled + 1
+            if walk.stalled > MOST_STALLED:
+                raise Unavailable("units of this batch are still being removed; the batch goes on later")
 
-    async def _make(self, record: Operation, units: list[GPUUnit]) -> None:
-        turn = asyncio.Semaphore(CONCURRENCY)
+    async def _make(self, walk: Walk, ordinals: Sequence[int]) -> None:
+        """Adds the UIDs of these units to what is held. A unit that is just being removed is left for another turn."""
 
-        async def make(unit: GPUUnit) -> None:
-            async with turn:
-                try:
-                    await self._cluster.create(GPU_UNITS, unit)
-                except kube.AlreadyExists:
-                    await self._check_ours(record, unit.metadata.key)
+        async def make(ordinal: int) -> tuple[int, str | Exception]:
+            try:
+                return ordinal, await self._make_one(walk, ordinal)
+            except (kube.KubeError, ServiceError) as error:
+                return ordinal, error
 
-        results = await asyncio.gather(*(make(unit) for unit in units), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
+        results = await self._together([partial(make, ordinal) for ordinal in ordinals])
+        walk.held |= {ordinal: result for ordinal, result in results if isinstance(result, str) and result}
+        for _, result in results:
+            if isinstance(result, CLIENT_ERRORS):
+                walk.refused = refusal(result)
+            elif isinstance(result, ServiceError):
+                walk.refused = result
+            elif isinstance(result, Exception):
                 raise result
 
-    async def _check_ours(self, record: Operation, key: Key) -> None:
+    async def _make_one(self, walk: Walk, ordinal: int) -> str:
+        """The unit's UID; empty when a unit of its name is on its way out."""
+        wanted = stock_unit(walk.record, walk.request, ordinal)
         try:
-            unit = await self._cluster.get(GPU_UNITS, key)
-        except kube.NotFound:
-            return  # consumed between the two calls
-        if not made_by(unit.metadata, record):
-            raise AlreadyExists(f"stock unit {key} exists and was not made by operationID {record.spec.operationID}")
+            return (await self._cluster.create(GPU_UNITS, wanted)).metadata.uid
+        except kube.AlreadyExists:
+            return await self.listing.adopt(walk.record, wanted.metadata.key)
+        except CLIENT_ERRORS:
+            # A full quota refuses a create before the server looks whether the name is taken: by our own unit, maybe.
+            if uid := await self.listing.adopt(walk.record, wanted.metadata.key):
+                return uid
+            raise
 
-    async def _fail(self, record: Operation, error: ServiceError) -> Operation:
-        message = f"{error.message}; units made so far stay, and the same request goes on from there"
+    async def _write(self, walk: Walk) -> Operation | None:
+        """Lists what is held, and ends the record if it can end. Returns the record as it is then, None if gone."""
+        record, units = walk.record, with_units(walk.record, walk.held)
         try:
-            return await self._operations.fail(record, error.code, message, settled=True)
+            if walk.refused is not None:
+                error = walk.refused
+                message = f"{error.message}; units made so far stay, and the same request goes on from there"
+                return await self._operations.fail(record, error.code, message, settled=True, units=units)
+            if not walk.missing():
+                return await self._operations.succeed(record, units=units)
+            if walk.held:
+                return await self._operations.save(record, units=units)
         except (kube.Conflict, kube.NotFound):
-            return await self._operations.named(record.metadata.name) or record
-
-    async def _consumed(self) -> set[str]:
-        """Names of stock that hand-overs took: made once, it is not made again when somebody goes on with the batch."""
-        names: set[str] = set()
-        token: str | None = None
-        while True:
-            page = await self._cluster.page(Query(OPERATIONS, self._operations.namespace), token=token)
-            names |= {record.status.decisions.stock.name for record in page.items if record.status.decisions.stock}
-            token = page.token
-            if not token:
-                return names
+            return await self.listing.after_lost_write(record, walk.held)
+        return await self.listing.after_lost_write(record, {})
 
 
 def batch_prefix(request: CreateStockUnits) -> str:
@@ -126,7 +186,7 @@ def batch_prefix(request: CreateStockUnits) -> str:
 def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GPUUnit:
     """One reservation: built-in image, nothing but its envelope."""
     where = batch_of(record)
-    name = f"{where.name}-{ordinal:03d}"
+    name = unit_name(where.name, ordinal)
     made_labels, made_notes = marks(record)
     return GPUUnit(
         metadata=ObjectMeta(

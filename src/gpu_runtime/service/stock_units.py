@@ -24,6 +24,8 @@ from gpu_runtime.service.requests import CreateStockUnits
 from gpu_runtime.service.stock import Seeding, batch_prefix
 from gpu_runtime.service.views import Job, UnitView, job_view, unit_view
 
+MOST_TURNS = 5
+
 
 class StockUnits:
     """Seeding answers with a job; the units are made in the background."""
@@ -54,14 +56,19 @@ class StockUnits:
             most = f"must be at most {self._platform.most_stock_units} in one request"
             raise InvalidRequest.of([FieldError("replicas", most)])
         ask = Ask("CreateStockUnits", request.operationID, request_hash(CreateStockUnits, sent), sent, owner)
-        record = await self._operations.find(ask.type, ask.operation_id)
-        if record is None:
-            record, new = await self._begin(ask, request)
-            if new:
-                self._queue.submit(record, resumed=False)
-                return job_view(record), True
-        check_same(record, ask)
-        return job_view(await self._again(record)), False
+        for _ in range(MOST_TURNS):
+            record = await self._operations.find(ask.type, ask.operation_id)
+            if record is None:
+                record, new = await self._begin(ask, request)
+                if new:
+                    self._queue.submit(record, resumed=False)
+                    return job_view(record), True
+            check_same(record, ask)
+            record = await self._again(record)
+            if record is not None:
+                check_same(record, ask)  # the id may have been given up and used for another request meanwhile
+                return job_view(record), False
+        raise Unavailable("the operation ends again and again; send the request again")
 
     def list(self, wanted: Filter) -> Listed[UnitView]:
         namespace = self._platform.stock_namespace
@@ -76,6 +83,7 @@ class StockUnits:
         if holder(unit):
             raise Clash(f"stock unit {name} is being handed over; delete the unit that it becomes, or try again")
         meta = unit.metadata
+        await self._seeding.listing.settle(unit)
         try:
             await self._cluster.delete(GPU_UNITS, key, uid=meta.uid, resource_version=meta.resourceVersion)
         except kube.NotFound as error:
@@ -98,17 +106,20 @@ class StockUnits:
                 raise
         return record, new
 
-    async def _again(self, record: Operation) -> Operation:
-        """A replay: waits a moment for a batch that is under way, takes up one that failed."""
+    async def _again(self, record: Operation) -> Operation | None:
+        """A replay: waits a moment for a batch that is under way, takes up one that failed. None: begin anew."""
         if record.status.phase == "Failed":
             try:
                 record = await self._operations.reopen(record)
             except (kube.Conflict, kube.NotFound):
-                return await self._operations.named(record.metadata.name) or record
+                return await self._operations.named(record.metadata.name)
             self._queue.submit(record, resumed=True)
         if unfinished(record):
             await self._finishing.wait(record, self._platform.replay_seconds)
-            record = await self._operations.named(record.metadata.name) or record
+            current = await self._operations.named(record.metadata.name)
+            if current is None or current.metadata.uid != record.metadata.uid:
+                return current
+            record = current
         if unfinished(record):
             # The first executor may have died with its process, and two of one batch do no harm.
             self._queue.submit(record, resumed=True)

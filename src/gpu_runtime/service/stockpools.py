@@ -7,13 +7,14 @@ from typing import Any
 
 from gpu_runtime.api.meta.names import derived, slug
 from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.canonical import request_hash
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
-from gpu_runtime.service.errors import AlreadyExists, Missing
+from gpu_runtime.service.errors import AlreadyExists, Missing, ServiceError, Unavailable
 from gpu_runtime.service.listing import Filter, Listed, listed
 from gpu_runtime.service.made import Made
 from gpu_runtime.service.operations import Ask, Operations, check_same, made_by, marks, unfinished
@@ -23,6 +24,8 @@ from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.requests import CreateStockPool
 from gpu_runtime.service.rules import parse
 from gpu_runtime.service.views import Job, StockPoolView, job_view, pool_view
+
+MOST_TURNS = 10
 
 
 class StockPools:
@@ -48,35 +51,43 @@ class StockPools:
         """The job, and whether it was begun by this very request."""
         namespace = self._platform.allow(request.namespace or self._platform.pool_namespace)
         ask = Ask("CreateStockPool", request.operationID, request_hash(CreateStockPool, sent), sent, owner)
-        new, record = False, await self._operations.find(ask.type, ask.operation_id)
-        if record is None:
-            await self._namespaces.require(namespace)
-            makes = ObjectReference(kind="StockPool", namespace=namespace, name=pool_name(request))
-            record, new = await self._operations.begin(ask, makes=makes)
-        check_same(record, ask)
-        if unfinished(record):
-            record = await self.execute(record)
-        return job_view(record, deleted=not new and await self._made.deleted(record)), new
+        makes = ObjectReference(kind="StockPool", namespace=namespace, name=pool_name(request))
+        for _ in range(MOST_TURNS):
+            new, record = False, await self._operations.find(ask.type, ask.operation_id)
+            if record is None:
+                await self._namespaces.require(namespace)
+                record, new = await self._operations.begin(ask, makes=makes)
+            check_same(record, ask)
+            if unfinished(record):
+                record = await self.execute(record)
+            if record is not None:
+                check_same(record, ask)  # the id may have been given up and used for another request meanwhile
+                return job_view(record, deleted=not new and await self._made.deleted(record)), new
+        raise Unavailable("the operation ends again and again; send the request again")
 
-    async def execute(self, record: Operation) -> Operation:
-        """Does what the record says and ends it; safe to run by several at once, and to repeat."""
-        pool = stock_pool(record)
-        try:
-            made = await self._cluster.create(STOCK_POOLS, pool)
-        except kube.AlreadyExists as error:
-            made = await self._existing(record, pool, error)
-        except CLIENT_ERRORS as error:
-            await self._operations.remove(record)  # nothing was made, so that the id stays free for another try
-            raise refusal(error) from error
-        self._pools.wrote(made)
-        reference = ObjectReference(
-            kind="StockPool", namespace=made.metadata.namespace, name=made.metadata.name, uid=made.metadata.uid
-        )
-        try:
-            return await self._operations.succeed(record, objects=[reference])
-        except (kube.Conflict, kube.NotFound):
-            # Another executor of this operation was faster; the pool and its annotations are there in any case.
-            return await self._operations.named(record.metadata.name) or record
+    async def execute(self, record: Operation) -> Operation | None:
+        """Makes the pool and ends the record; None when the record is gone.
+
+        Safe to run by several at once, and to repeat: the record takes one UID, and a second pool is removed.
+        """
+        for _ in range(MOST_TURNS):
+            made = await self._make(record)
+            if made is not None:
+                self._pools.wrote(made)
+                try:
+                    return await self._operations.succeed(record, objects=[_reference(made)])
+                except (kube.Conflict, kube.NotFound):
+                    pass  # another executor of this operation was faster
+            current = await self._operations.named(record.metadata.name)
+            if current is None or current.metadata.uid != record.metadata.uid:
+                await self._remove(record, made)
+                return None
+            if not unfinished(current):
+                if made is not None and current.status.objects[0].uid != made.metadata.uid:
+                    await self._remove(record, made)
+                return current
+            record = current
+        raise Unavailable("a pool of this name is still being removed; send the request again")
 
     async def get(self, namespace: str | None, name: str) -> StockPoolView:
         return pool_view(await self._find(self._key(namespace, name)))
@@ -87,11 +98,15 @@ class StockPools:
 
     async def delete(self, namespace: str | None, name: str) -> None:
         """Asks for the deletion of exactly the pool that is there now."""
-        pool = await self._find(self._key(namespace, name))
+        key = self._key(namespace, name)
+        pool = await self._pools.live(key)
+        if pool is None:
+            raise _missing(key)
+        await self._settle(pool)
         try:
-            await self._cluster.delete(STOCK_POOLS, pool.metadata.key, uid=pool.metadata.uid)
+            await self._cluster.delete(STOCK_POOLS, key, uid=pool.metadata.uid)
         except kube.NotFound as error:
-            raise _missing(pool.metadata.key) from error
+            raise _missing(key) from error
         self._pools.deleted(pool)
 
     def _key(self, namespace: str | None, name: str) -> Key:
@@ -103,14 +118,74 @@ class StockPools:
             raise _missing(key)
         return pool
 
-    async def _existing(self, record: Operation, wanted: StockPool, error: kube.AlreadyExists) -> StockPool:
+    async def _make(self, record: Operation) -> StockPool | None:
+        """The operation's pool, made or found; None when the record has to be read again."""
+        wanted = stock_pool(record)
+        try:
+            return await self._cluster.create(STOCK_POOLS, wanted)
+        except kube.AlreadyExists as error:
+            taken = f"stock pool {wanted.metadata.key} exists and was not made by operationID {record.spec.operationID}"
+            refused: ServiceError = AlreadyExists(taken)
+            cause: kube.KubeError = error
+        except CLIENT_ERRORS as error:
+            refused, cause = refusal(error), error
+        # A full quota refuses a create before the server looks whether the name is taken: by our own pool, maybe.
         live = await self._pools.live(wanted.metadata.key)
         if live is not None and made_by(live.metadata, record):
-            return live
-        await self._operations.remove(record)
-        raise AlreadyExists(
-            f"stock pool {wanted.metadata.key} exists and was not made by operationID {record.spec.operationID}"
-        ) from error
+            return await self._adopt(record, live)
+        if live is None and isinstance(cause, kube.AlreadyExists):
+            return None  # deleted between the two calls: the record tells whether it was ours
+        # Nothing was made, so the id stays free for another try.
+        if not await self._operations.remove(record):
+            return None
+        raise refused from cause
+
+    async def _adopt(self, record: Operation, pool: StockPool) -> StockPool | None:
+        """The pool, marked as the work of this record; None when it changed meanwhile.
+
+        An executor whose record is gone removes what it made, so a pool must not keep the mark of that record.
+        """
+        meta = pool.metadata
+        if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:
+            return pool
+        mark = {"annotations": {notes.OPERATION_UID: record.metadata.uid}}
+        identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
+        try:
+            return await self._cluster.patch(STOCK_POOLS, meta.key, {"metadata": {**identity, **mark}})
+        except (kube.Conflict, kube.NotFound):
+            return None
+
+    async def _remove(self, record: Operation, pool: StockPool | None) -> None:
+        """Removes a pool that the record never lists, unless another record of this request adopted it."""
+        while pool is not None and pool.metadata.annotations.get(notes.OPERATION_UID) == record.metadata.uid:
+            meta = pool.metadata
+            try:
+                await self._cluster.delete(STOCK_POOLS, meta.key, uid=meta.uid, resource_version=meta.resourceVersion)
+                return
+            except kube.NotFound:
+                return
+            except kube.Conflict:
+                live = await self._pools.live(meta.key)
+                pool = live if live is not None and live.metadata.uid == meta.uid else None
+
+    async def _settle(self, pool: StockPool) -> None:
+        """Ends the unfinished record of a pool that is about to be deleted: an executor would make the pool again."""
+        name = pool.metadata.labels.get(labels.OPERATION, "")
+        for _ in range(MOST_TURNS):
+            record = await self._operations.named(name) if name else None
+            if record is None or not unfinished(record) or not made_by(pool.metadata, record):
+                return
+            try:
+                await self._operations.succeed(record, objects=[_reference(pool)])
+                return
+            except (kube.Conflict, kube.NotFound):
+                continue
+        raise Unavailable("the record of this pool keeps changing; send the request again")
+
+
+def _reference(pool: StockPool) -> ObjectReference:
+    meta = pool.metadata
+    return ObjectReference(kind="StockPool", namespace=meta.namespace, name=meta.name, uid=meta.uid)
 
 
 def pool_name(request: CreateStockPool) -> str:

@@ -3,6 +3,7 @@
     seen = timeline(history.exchanges, before=listed_at_start, after=listed_at_end)
     assert one_effect(seen, replies) == []                     # I1: one operationID, one effect
     assert conservation(seen, seeded=20) == []                 # I2: no stock lost, none with two owners
+    assert made_once(seen, {"seed-1": 20}) == []               # and of a batch each number is one unit, ever
     assert premature_workloads(seen) == []                     # and nothing runs before its stock is gone
     assert orphans(listed_at_end) == []                        # I3: every child has its owner, every claim its claimant
     assert same_end(listed_after_clean_run, listed_at_end) == []   # I6: faults leave no mark
@@ -17,6 +18,7 @@ from equipment.judge.effects import Reply, one_effect
 from equipment.judge.ends import same_end
 from equipment.judge.orphans import orphans
 from equipment.judge.quiet import quiet
+from equipment.judge.seeding import made_once, unlisted
 from equipment.judge.timeline import Life, Timeline, timeline
 from equipment.judge.witness import Witness, list_objects
 from equipment.judge.workloads import premature_workloads
@@ -30,10 +32,12 @@ __all__ = [
     "conservation",
     "count_stock",
     "list_objects",
+    "made_once",
     "one_effect",
     "orphans",
     "premature_workloads",
     "quiet",
     "same_end",
     "timeline",
+    "unlisted",
 ]

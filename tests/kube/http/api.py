@@ -15,10 +15,11 @@ from equipment import servers
 from equipment.judge import Timeline, Witness, list_objects, timeline
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
-from gpu_runtime.api.v1alpha1.annotations import CLAIMED_BY
+from gpu_runtime.api.v1alpha1.annotations import CLAIMED_BY, OPERATION_UID
 from gpu_runtime.config import Health, OperationSettings, RuntimeApiSettings
 from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
 from gpu_runtime.controllers.gpuunit.role import is_inert, provenance
+from gpu_runtime.controllers.gpuunit.stock_gate import Listed, is_gated, listing
 from gpu_runtime.http.server import RuntimeApi
 from gpu_runtime.kube import Client, Query, load_config
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
@@ -142,9 +143,11 @@ class Places:
         return stock
 
     async def make_ready(self, node: str = "fake-0") -> None:
-        """What the controller would find out about the stock."""
+        """What the controller would find out about the stock: all of it is Ready that its record lists."""
+        records = {each.metadata.uid: each for each in (await self.client.list(Query(OPERATIONS, self.system))).items}
         for unit in await self.units(self.stock):
-            if unit.status.phase == "Ready":
+            record = records.get(unit.metadata.annotations.get(OPERATION_UID, ""))
+            if unit.status.phase == "Ready" or (is_gated(unit) and not isinstance(listing(unit, record), Listed)):
                 continue
             ready = {
                 "type": "Ready",

@@ -91,8 +91,8 @@ async def test_stock_consumed_while_its_batch_was_interrupted_is_not_made_again(
     world: Places, fault_proxy: FaultProxy
 ) -> None:
     async with world.api(fault_proxy.server) as first:
-        kill = fault_proxy.kill_at(8, first.kill, "after", of=creates("gpuunits"))
-        await first.post(PATH, {**BODY, "replicas": 20})
+        kill = fault_proxy.kill_at(55, first.kill, "after", of=creates("gpuunits"))
+        await first.post(PATH, {**BODY, "replicas": 60})
         await kill.happened()
     async with world.api() as second:
         await world.make_ready()
@@ -103,7 +103,7 @@ async def test_stock_consumed_while_its_batch_was_interrupted_is_not_made_again(
         await second.services.sweeper.sweep()
         await succeeded(second)
     names = {unit.metadata.name for unit in await world.free_stock()}
-    assert len(names) == 19
+    assert len(names) == 59
     assert handed_over.data["sourceStockName"] not in names
 
 

@@ -21,6 +21,8 @@ CLAIMED_BY = f"{GROUP}/claimed-by"
 # On a seeded stock unit: which of how many it is, counted from 1.
 STOCK_ORDINAL = f"{GROUP}/stock-ordinal"
 STOCK_REPLICAS = f"{GROUP}/stock-replicas"
+# On the Operation of a batch: namespace and beginning of the names of its stock units.
+BATCH = f"{GROUP}/batch"
 
 # On a storage: its holder, an Attachment as JSON.
 ATTACHED_TO = f"{GROUP}/attached-to"

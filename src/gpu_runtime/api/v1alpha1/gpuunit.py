@@ -102,6 +102,12 @@ class GPUUnitStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Reported, Meta(description="Where users reach the unit; absent for stock and without ports.")
     ] = ""
     nodeName: Annotated[Reported, Meta(description="Node that the unit's pod runs on.")] = ""
+    listed: Annotated[
+        bool,
+        Meta(
+            description="Of seeded stock: whether the controller saw its UID in the list of the Operation that made it."
+        ),
+    ] = False
     serverless: Annotated[
         ServerlessStatus | None, Meta(description="State of the unit as a serverless worker; absent when it is none.")
     ] = None

@@ -101,6 +101,14 @@ class OperationStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
     objects: Annotated[
         list[ObjectReference], Meta(max_length=1000, description="The objects that the operation makes or made.")
     ] = []
+    units: Annotated[
+        list[Uid],
+        Meta(
+            max_length=1000,
+            description="Of a batch of stock: the UID of each ordinal's unit, empty until it is made. An entry never "
+            "changes. Stock becomes Ready only when it is listed here.",
+        ),
+    ] = []
     error: Annotated[OperationError | None, Meta(description="Why it failed.")] = None
     completionTime: Annotated[datetime | None, Meta(description="When it succeeded or failed.")] = None
     deletionTime: Annotated[

@@ -24,6 +24,7 @@ from gpu_runtime.controllers.gpuunit.resources.network_policy import network_pol
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
 from gpu_runtime.controllers.gpuunit.role import is_stock, source_of
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
+from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
@@ -44,6 +45,7 @@ class GPUUnitReconciler:
     status: StatusWriter[GPUUnit]
     handover: HandOver
     teardown: Teardown
+    gate: StockGate
     settings: ControllerManagerSettings
 
     async def reconcile(self, key: Key) -> Result:
@@ -58,10 +60,14 @@ class GPUUnitReconciler:
                 await self.handover.admit(unit)
                 await self._end_stock(unit)
                 await self.handover.release(unit)
+            elif is_stock(unit, self.settings):
+                await self.gate.before(unit)
             envelope = self._specification(unit)
             await self._network(unit)
             seen = replace(seen, service=await self._service(unit), access_url=access_url(unit, self.settings))
             seen = replace(seen, workload=await self._workload(seen, envelope))
+            if is_stock(unit, self.settings):
+                seen = await self.gate.after(seen)
         except Settled:
             return Result()
         except Blocked as error:

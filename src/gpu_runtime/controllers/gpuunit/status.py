@@ -29,6 +29,8 @@ class Observed:
     workload: Workload | None = None
     service: Service | None = None
     access_url: str = ""
+    listed: bool = False
+    """Of seeded stock: whether its Operation is known to list it."""
     blocked: Verdict | None = None
 
 
@@ -63,13 +65,16 @@ def readiness(seen: Observed) -> Verdict:
 
 def status(seen: Observed, verdict: Verdict) -> GPUUnitStatus:
     """The whole status but its conditions and time."""
-    workload = seen.workload
+    workload, before = seen.workload, seen.unit.status
+    # Ready says it too: stock of an earlier version is not written to only to add this.
+    listed = before.listed or (seen.listed and before.phase != PHASES[verdict.state])
     return structs.replace(
-        seen.unit.status,
+        before,
         phase=PHASES[verdict.state],
         readyReplicas=workload.deployment.status.availableReplicas if workload else 0,
         serviceName=seen.service.metadata.name if seen.service else "",
         accessURL=seen.access_url if seen.service else "",
         nodeName=workload.node if workload else "",
+        listed=listed,
         observedGeneration=seen.unit.metadata.generation,
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
+from gpu_runtime.api.v1alpha1.labels import OPERATION
 from gpu_runtime.api.v1alpha1.reasons import DEPLOYMENT_SYNC_FAILED, SERVICE_SYNC_FAILED
 from gpu_runtime.api.v1alpha1.rules import template_errors
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
@@ -14,8 +17,10 @@ from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import SERVICES, Service
+from gpu_runtime.controllers.kinds.product import STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.status_writer import StatusWriter
 from gpu_runtime.controllers.stockpool.resources.deployment import NOT_IN_PODS, deployment, pod_template
 from gpu_runtime.controllers.stockpool.resources.names import child_name
@@ -23,16 +28,20 @@ from gpu_runtime.controllers.stockpool.resources.service import service
 from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
 from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
+from gpu_runtime.kube.errors import NotFound
 
 
 @dataclass(frozen=True)
 class StockPoolReconciler:
-    """Reads caches only; writes only what differs."""
+    """Reads caches, and the Operation of a new pool; writes only what differs."""
 
     caches: Caches
     children: ChildWriter
     status: StatusWriter[StockPool]
+    records: OperationRecords
+    client: Client
     settings: ControllerManagerSettings
 
     async def reconcile(self, key: Key) -> Result:
@@ -42,6 +51,10 @@ class StockPoolReconciler:
         seen = self._observed(pool)
         blocked: Blocked | None = None
         try:
+            if await self._superseded(pool):
+                with suppress(NotFound):
+                    await self.client.delete(STOCK_POOLS, key, uid=pool.metadata.uid)
+                return Result()
             envelope = self._specification(pool)
             seen = replace(seen, service=await self._service(seen))
             seen = replace(seen, workload=await self._workload(seen, envelope))
@@ -51,6 +64,19 @@ class StockPoolReconciler:
         verdict = readiness(seen)
         patience = await self.status.write(pool, status(seen, verdict), verdict, seen.workload)
         return blocked.result() if blocked is not None and patience is None else Result(patience)
+
+    async def _superseded(self, pool: StockPool) -> bool:
+        """Whether the operation that made the pool lists another one: an executor that stood still made it twice.
+
+        Nothing is built for such a pool. A pool whose record is gone stays: it may come from a backup. A pool that has
+        a status was judged before.
+        """
+        name, uid = pool.metadata.labels.get(OPERATION), pool.metadata.annotations.get(OPERATION_UID)
+        if pool.status.observedGeneration or not name or not uid:
+            return False
+        record = await self.records.find(name, uid)
+        made = record.status.objects[0].uid if record is not None and record.status.objects else ""
+        return made not in ("", pool.metadata.uid)
 
     def _observed(self, pool: StockPool) -> Observed:
         """What the caches show, as far as it is the pool's own."""

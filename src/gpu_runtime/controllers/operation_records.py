@@ -1,0 +1,46 @@
+"""Operations as the reconcilers read them: unfinished ones from a cache, others by one live read each."""
+
+from __future__ import annotations
+
+from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.controllers.kinds.product import OPERATIONS
+from gpu_runtime.controllers.verdict import invalid
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.store import Store
+
+BY_UID = "uid"
+MOST_REMEMBERED = 64
+
+
+class OperationRecords:
+    """Finds Operations by name and UID.
+
+    What a record lists never changes, so a cached or remembered record that lists something is as good as a live one.
+    Finished records are remembered: the units of one batch cost one read, not one each.
+    """
+
+    def __init__(self, client: Client, unfinished: Store[Operation]) -> None:
+        self._client = client
+        self._unfinished = unfinished
+        self._finished: dict[str, Operation] = {}
+        unfinished.index(BY_UID, lambda record: (record.metadata.uid,))
+
+    def known(self, uid: str) -> Operation | None:
+        """The record, if no read is needed for it."""
+        cached = self._unfinished.find(BY_UID, uid)
+        return cached[0] if cached else self._finished.get(uid)
+
+    async def find(self, name: str, uid: str) -> Operation | None:
+        """The record of this name and UID. None is final: it comes from the server, and UIDs are never reused."""
+        if (record := self.known(uid)) is not None:
+            return record
+        # In all namespaces: a controller that was configured with the wrong one must not conclude that it is gone.
+        listing = await self._client.list(Query(OPERATIONS, fields=f"metadata.name={name}"))
+        if listing.skipped:
+            raise invalid(f"its operation {name} cannot be read: {listing.skipped[0].problem}")
+        record = next((each for each in listing.items if each.metadata.uid == uid), None)
+        if record is not None and record.status.phase == "Succeeded":
+            if len(self._finished) >= MOST_REMEMBERED:
+                del self._finished[next(iter(self._finished))]
+            self._finished[uid] = record
+        return record
