@@ -144,7 +144,7 @@ class Places:
 
     async def make_ready(self, node: str = "fake-0") -> None:
         """What the controller would find out about the stock: all of it is Ready that its record lists."""
-        records = {each.metadata.uid: each for each in (await self.client.list(Query(OPERATIONS, self.system))).items}
+        records = {each.metadata.uid: each for each in (await self.client.list(Query(OPERATIONS))).items}
         for unit in await self.units(self.stock):
             record = records.get(unit.metadata.annotations.get(OPERATION_UID, ""))
             if unit.status.phase == "Ready" or (is_gated(unit) and not isinstance(listing(unit, record), Listed)):
