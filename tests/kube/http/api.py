@@ -15,13 +15,14 @@ from equipment import servers
 from equipment.judge import Timeline, Witness, list_objects, timeline
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
-from gpu_runtime.api.v1alpha1.annotations import CLAIMED_BY, OPERATION_UID
+from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
 from gpu_runtime.config import Health, OperationSettings, RuntimeApiSettings
 from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
 from gpu_runtime.controllers.gpuunit.role import is_inert, provenance
 from gpu_runtime.controllers.gpuunit.stock_gate import Listed, is_gated, listing
 from gpu_runtime.http.server import RuntimeApi
 from gpu_runtime.kube import Client, Query, load_config
+from gpu_runtime.service.claim import holder
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.services import Services
 
@@ -130,18 +131,6 @@ class Places:
     async def units(self, namespace: str) -> list[Any]:
         return (await self.client.list(Query(GPU_UNITS, namespace))).items
 
-    async def free_stock(self) -> list[Any]:
-        """The stock, once no hand-over holds any of it: a reply does not wait for the end of the consumed stock."""
-
-        async def left() -> tuple[list[Any]]:
-            stock = await self.units(self.stock)
-            claimed = [unit.metadata.name for unit in stock if CLAIMED_BY in unit.metadata.annotations]
-            assert not claimed, f"still claimed: {claimed}"
-            return (stock,)
-
-        stock: list[Any] = (await eventually(left, what="no stock is claimed any more"))[0]
-        return stock
-
     async def make_ready(self, node: str = "fake-0") -> None:
         """What the controller would find out about the stock: all of it is Ready that its record lists."""
         records = {each.metadata.uid: each for each in (await self.client.list(Query(OPERATIONS))).items}
@@ -187,6 +176,18 @@ class Places:
             return cached == there
 
         await eventually(same, what="the API knows the stock")
+
+    async def free_stock(self) -> list[Any]:
+        """The stock, once no hand-over holds any of it: a reply does not wait for the end of the consumed stock."""
+
+        async def left() -> tuple[list[Any]]:
+            stock = await self.units(self.stock)
+            claimed = [unit.metadata.name for unit in stock if holder(unit)]
+            assert not claimed, f"still claimed: {claimed}"
+            return (stock,)
+
+        stock: list[Any] = (await eventually(left, what="no stock is claimed any more"))[0]
+        return stock
 
     async def reconcile_inert(self) -> None:
         """What the unit's controller does with what a dead executor left, by its own decision function."""

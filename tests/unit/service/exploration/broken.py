@@ -8,6 +8,9 @@ from msgspec.structs import replace
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
+from gpu_runtime.controllers.gpuunit.role import source_of
+from gpu_runtime.controllers.verdict import waiting
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.handover import HandOver, Walk, inert_unit, provenance
@@ -80,6 +83,23 @@ class DeleteBeforeCommit(HandOver):
         return unit
 
 
+class BuildBesideStock(UnitHandOver):
+    """The controller builds without waiting for the stock and its pod."""
+
+    async def release(self, unit: GPUUnit) -> None:
+        return
+
+
+class BuildBesidePods(UnitHandOver):
+    """The controller waits for the stock, and not for its pod."""
+
+    async def release(self, unit: GPUUnit) -> None:
+        source = source_of(unit)
+        stock = self.caches.units.get(source.key) if source is not None else None
+        if source is not None and stock is not None and stock.metadata.uid == source.uid:
+            raise waiting("AwaitingStock", "not released yet")
+
+
 BROKEN: tuple[type[HandOver], ...] = (
     SourceAtCreate,
     CommitWithoutVersion,
@@ -87,3 +107,4 @@ BROKEN: tuple[type[HandOver], ...] = (
     ClaimTakenOver,
     DeleteBeforeCommit,
 )
+BROKEN_CONTROLLERS: tuple[type[UnitHandOver], ...] = (BuildBesideStock, BuildBesidePods)

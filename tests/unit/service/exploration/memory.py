@@ -93,8 +93,8 @@ class Memory:
         key = obj.metadata.key
         if (resource.kind, key) in self.objects:
             raise _error(AlreadyExists, 409, f"{key} exists")
-        self.uids += 1
-        meta = replace(obj.metadata, uid=f"uid-{self.uids}", creationTimestamp=CREATED, generation=1)
+        uid = self._new_uid(resource.kind, key)
+        meta = replace(obj.metadata, uid=uid, creationTimestamp=CREATED, generation=1)
         return self._write(resource, obj, meta)
 
     def of_kind(self, resource: Resource[T]) -> Sequence[T]:
@@ -108,10 +108,18 @@ class Memory:
         return found
 
     def _write(self, resource: Resource[T], obj: Any, meta: ObjectMeta) -> T:
-        self.version += 1
-        written: T = replace(obj, metadata=replace(meta, resourceVersion=str(self.version)))
+        version = self._new_version(resource.kind, meta.key)
+        written: T = replace(obj, metadata=replace(meta, resourceVersion=version))
         self.objects[resource.kind, meta.key] = written
         return written
+
+    def _new_uid(self, kind: str, key: Key) -> str:
+        self.uids += 1
+        return f"uid-{self.uids}"
+
+    def _new_version(self, kind: str, key: Key) -> str:
+        self.version += 1
+        return str(self.version)
 
 
 def _guard(live: ObjectMeta, uid: str | None, version: str | None) -> None:

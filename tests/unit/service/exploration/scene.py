@@ -1,29 +1,36 @@
-"""The scene: two stock units, two executors of one operation, a rival, sweeper and reconciler: all the real code."""
+"""The scene: two stock units with their pods, two executors of one operation, a rival, sweeper and reconciler.
+
+All of them are the real code; only the end of pods is played.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
 from random import Random
 from typing import Any
 
 from equipment.clock import FakeClock
-from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import Key, ObjectMeta
-from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
-from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
 from gpu_runtime.controllers.gpuunit.handover import Settled
 from gpu_runtime.controllers.gpuunit.role import is_inert, source_of
+from gpu_runtime.controllers.markers import CONTROLLED_BY
 from gpu_runtime.controllers.verdict import Blocked
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
-from gpu_runtime.kube.errors import Conflict, NotFound
+from gpu_runtime.kube.client import Query
+from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
 from gpu_runtime.kube.store import Store
 from gpu_runtime.service.background import SeedingQueue
 from gpu_runtime.service.claim import holder
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.service.errors import ServiceError
 from gpu_runtime.service.finishing import Finishing
 from gpu_runtime.service.handover import HandOver
 from gpu_runtime.service.made import Made
@@ -37,12 +44,15 @@ from gpu_runtime.service.stock import Seeding
 from gpu_runtime.service.stockpools import StockPools
 from gpu_runtime.service.sweeper import BY_OPERATION, Sweeper, by_operation
 from gpu_runtime.service.units import Units
-from unit.service.exploration.memory import Memory, Process
+from unit.service.exploration.memory import Process, Turn
+from unit.service.exploration.states import Comparable
+from unit.service.exploration.stock_objects import PODS, a_stock_unit, its_pod
 
 PLATFORM = Platform(allowed_namespaces=("runtime-instance",))
 STOCKS = 2
 MOST_PASSES = 12
 Choose = Callable[[int], int]
+EXECUTORS = (("A1", "a"), ("A2", "a"), ("B", "b"))
 
 
 class Chance(Random):
@@ -63,6 +73,13 @@ class Impatient(Finishing):
         return False
 
 
+class EmptyCaches:
+    """Caches as a controller gets them from its manager; that of pods stays empty, and so is always behind."""
+
+    def cache(self, _: Query[Any]) -> Store[Any]:
+        return Store()
+
+
 class Violation(AssertionError):
     """What must never be was seen, with the steps that led there."""
 
@@ -70,24 +87,35 @@ class Violation(AssertionError):
 class Scene:
     """One play. `handover` may be a broken copy."""
 
-    def __init__(self, choose: Choose, handover: type[HandOver] = HandOver) -> None:
-        self.memory = Memory()
+    def __init__(
+        self,
+        choose: Choose,
+        handover: type[HandOver] = HandOver,
+        controller: type[UnitHandOver] = UnitHandOver,
+        second: tuple[int, ...] = (),
+    ) -> None:
+        self.memory = Comparable()
         self.active: dict[str, str] = {}  # UID of a unit whose workload was built: UID of its stock
         self.trace: list[str] = []
         self._choose = choose
         self._handover = handover
+        self._controller = controller
         self.clock = FakeClock()
         for name in (PLATFORM.instance_namespace, PLATFORM.stock_namespace, PLATFORM.system_namespace):
             self.memory.put(NAMESPACES, Namespace(metadata=ObjectMeta(name=name)))
-        self.stock = [self.memory.put(GPU_UNITS, _stock(number)) for number in range(STOCKS)]
+        self.stock = [self.memory.put(GPU_UNITS, a_stock_unit(number)) for number in range(STOCKS)]
+        for unit in self.stock:
+            self.memory.put(PODS, its_pod(unit))
         self.processes = [
-            Process("A1", self._executor("a")),
-            Process("A2", self._executor("a")),
-            Process("B", self._executor("b")),
+            *(
+                Process(name, self._executor(operation, _second if number in second else choose))
+                for number, (name, operation) in enumerate(EXECUTORS)
+            ),
             Process("S1", self.sweep),
             Process("S2", self.sweep),
             Process("R1", self.reconcile),
             Process("R2", self.reconcile),
+            Process("K", self.end_pods),
         ]
 
     def step(self, process: Process) -> None:
@@ -95,7 +123,26 @@ class Scene:
         self.trace.append(process.step())
         if process.done and process.error is not None:
             self.trace.append(f"{process.name} ended with {process.error!r}")
+            if not isinstance(process.error, ServiceError | KubeError):
+                raise self._violation(f"{process.name} failed in a way that no client can be told of")
         self.check()
+
+    def seen_by(self, process: Process) -> int:
+        """All that the next call of the process can depend on. Executors begin with caches that are always the same."""
+        if process.next != "start":
+            return self.memory.seen_by(process.next)
+        return 0 if process in self.processes[: len(EXECUTORS)] else self.left()
+
+    def left(self) -> int:
+        """The same for two plays that leave the same behind if all processes stop now."""
+        return hash((self.memory.state(), frozenset(self.active.items())))
+
+    def stopped(self) -> Scene:
+        """A copy in which all executors are dead; this one can go on."""
+        other = copy(self)
+        other.memory, other.active, other.trace = self.memory.copy(), dict(self.active), list(self.trace)
+        other.processes = []
+        return other
 
     def end(self) -> None:
         """All executors are dead by now; what sweeper and reconciler cannot improve must be right."""
@@ -103,7 +150,11 @@ class Scene:
             process.stop()
         for _ in range(MOST_PASSES):
             before = (self.memory.version, dict(self.active))
-            for name, work in (("sweeper", self.sweep), ("reconciler", self.reconcile)):
+            for name, work in (
+                ("sweeper", self.sweep),
+                ("end of pods", self.end_pods),
+                ("reconciler", self.reconcile),
+            ):
                 last = Process(name, work)
                 while not last.done:
                     self.step(last)
@@ -119,6 +170,10 @@ class Scene:
         taken = list(self.active.values())
         if len(taken) != len(set(taken)):
             raise self._violation("one stock unit, two owners")
+
+    def check_built(self, source: str) -> None:
+        if any(pod.metadata.labels[CONTROLLED_BY] == source for pod in self.memory.of_kind(PODS)):
+            raise self._violation("a workload was built while the pod of its stock still holds the GPU")
 
     def check_end(self) -> None:
         self.check()
@@ -146,14 +201,14 @@ class Scene:
 
     # The processes.
 
-    def _executor(self, operation: str) -> Callable[[], Any]:
+    def _executor(self, operation: str, choose: Choose) -> Callable[[], Any]:
         async def run() -> Any:
             sent = {"operationID": operation, "name": f"unit-{operation}", "specName": "g1", "image": "a"}
-            return await self._units().create(parse(CreateGPUUnit, sent), sent)
+            return await self._units(choose).create(parse(CreateGPUUnit, sent), sent)
 
         return run
 
-    def _units(self) -> Units:
+    def _units(self, choose: Choose) -> Units:
         """A replica whose cache of stock never hears of a claim: the worst that a cache can be."""
         cache, operations = self._store(self.stock), self._operations()
         cache_of_namespaces = Store[Namespace]()
@@ -164,7 +219,7 @@ class Scene:
             PLATFORM,
             Reader(self.memory, GPU_UNITS, cache),
             Namespaces(self.memory, cache_of_namespaces),
-            self._handover(self.memory, operations, self._shelf(cache)),
+            self._handover(self.memory, operations, self._shelf(cache, choose)),
             Impatient(Store[Operation]()),
         )
 
@@ -179,7 +234,7 @@ class Scene:
         records.replace(
             [each for each in self.memory.of_kind(OPERATIONS) if "unfinished" in str(each.metadata.labels)], "1"
         )
-        shelf = self._shelf(cache)
+        shelf = self._shelf(cache, self._choose)
         pools = Store[StockPool]()
         readers = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
         namespaces = Namespaces(self.memory, Store[Namespace]())
@@ -199,8 +254,9 @@ class Scene:
 
     async def reconcile(self) -> None:
         """One pass of the unit's controller: admits, removes or waits; builds once the stock is gone."""
-        self.clock.advance(60)
-        controller = UnitHandOver(self.memory, None, self.clock)  # type: ignore[arg-type]
+        caches = Caches.of(EmptyCaches())  # type: ignore[arg-type]
+        caches.units.store.replace(self.memory.of_kind(GPU_UNITS), "1")
+        controller = self._controller(self.memory, caches, self.clock)  # type: ignore[arg-type]
         for unit in self.memory.of_kind(GPU_UNITS):
             if unit.metadata.namespace == PLATFORM.stock_namespace:
                 continue
@@ -212,14 +268,27 @@ class Scene:
             elif unit.metadata.uid not in self.active:
                 source = source_of(unit)
                 assert source is not None
-                if not any(each.metadata.uid == source.uid for each in self.memory.of_kind(GPU_UNITS)):
-                    self.active[unit.metadata.uid] = source.uid
+                try:
+                    await controller.release(unit)
+                except Blocked:
+                    continue
+                await Turn("build Deployment")
+                self.check_built(source.uid)
+                self.active[unit.metadata.uid] = source.uid
+
+    async def end_pods(self) -> None:
+        """One pass of garbage collector and kubelet: the pods of stock that is gone end."""
+        units = {unit.metadata.uid for unit in self.memory.of_kind(GPU_UNITS)}
+        for pod in self.memory.of_kind(PODS):
+            if pod.metadata.labels[CONTROLLED_BY] not in units:
+                with suppress(NotFound):
+                    await self.memory.delete(PODS, pod.metadata.key)
 
     def _operations(self) -> Operations:
         return Operations(self.memory, PLATFORM.system_namespace, self.clock)
 
-    def _shelf(self, cache: Store[GPUUnit]) -> Shelf:
-        return Shelf(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(self._choose))
+    def _shelf(self, cache: Store[GPUUnit], choose: Choose) -> Shelf:
+        return Shelf(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(choose), self.clock)
 
     def _store(self, units: Sequence[GPUUnit]) -> Store[GPUUnit]:
         store = Store[GPUUnit]()
@@ -229,15 +298,8 @@ class Scene:
         return store
 
 
-def _stock(number: int) -> GPUUnit:
-    ready = Condition.true("Ready", "StockReady", generation=1)
-    return GPUUnit(
-        metadata=ObjectMeta(
-            name=f"stock-{number}", namespace=PLATFORM.stock_namespace, labels={labels.SPEC_NAME: "g1"}
-        ),
-        spec=GPUUnitSpec(specName="g1", memory="1Gi", gpu=1),
-        status=GPUUnitStatus(phase="Ready", observedGeneration=1, conditions=[ready]),
-    )
+def _second(count: int) -> int:
+    return min(1, count - 1)
 
 
 def key_of(name: str) -> Key:

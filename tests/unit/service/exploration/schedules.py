@@ -2,47 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 
+from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
 from gpu_runtime.service.handover import HandOver
+from unit.service.exploration.memory import Process
 from unit.service.exploration.scene import Scene
 
 Segment = tuple[int, int]  # which process, for how many calls
 
 
+class Play:
+    """A scene, and what each process has seen in it: two plays that agree in both can only go on alike."""
+
+    def __init__(self, scene: Scene, histories: Sequence[int] = ()) -> None:
+        self.scene = scene
+        self.histories = list(histories) or [0] * len(scene.processes)
+
+    def step(self, number: int) -> None:
+        process = self.scene.processes[number]
+        saw = self.scene.seen_by(process)
+        self.scene.step(process)
+        self.histories[number] = hash((self.histories[number], saw))
+
+    def state(self) -> int:
+        calls = [(process.next, process.done) for process in self.scene.processes]
+        return hash((self.scene.left(), *self.histories, *calls))
+
+
 @dataclass(frozen=True)
-class Outcome:
-    """How many calls the last segment really made: a longer one would be the same play."""
+class Begun:
+    """A schedule up to here, and what each process has seen by then."""
 
-    steps: int
-
-
-def play(segments: list[Segment], picks: int, handover: type[HandOver] = HandOver) -> Outcome:
-    """The play of these segments; who is in none of them, or not to the end, stops for ever. Then the end."""
-    choices = iter(_bits(picks))
-    scene = Scene(lambda count: next(choices) % count, handover)
-    steps = 0
-    for process, length in segments:
-        steps = 0
-        while steps < length and not scene.processes[process].done:
-            scene.step(scene.processes[process])
-            steps += 1
-    scene.end()
-    return Outcome(steps)
+    segments: tuple[Segment, ...] = ()
+    histories: tuple[int, ...] = ()
 
 
-def every_schedule(processes: list[int], segments: int, picks: int, handover: type[HandOver] = HandOver) -> int:
-    """Plays all schedules of at most so many segments of these processes; how many there are."""
-    return _extend([], processes, segments, picks, handover)
+@dataclass
+class Exploration:
+    """Plays every schedule of at most so many segments, and stops all processes after each call of it.
+
+    A state that was reached before is not gone on from again: what can come of it was played already. The shortest
+    schedules come first, so that each state is reached with as many segments left as it can be.
+    """
+
+    processes: list[int]
+    second: tuple[int, ...] = ()
+    """Executors that choose the second stock unit where the others choose the first."""
+    handover: type[HandOver] = HandOver
+    states: set[int] = field(default_factory=set)
+    ends: set[int] = field(default_factory=set)
+
+    def play(self, segments: int) -> Exploration:
+        begun = [Begun()]
+        for _ in range(segments):
+            begun = [longer for each in begun for longer in self.extended(each)]
+        return self
+
+    def extended(self, begun: Begun) -> list[Begun]:
+        """The schedules with one segment more that lead to states that were not reached before."""
+        found: list[Begun] = []
+        for number in self.processes:
+            if begun.segments and begun.segments[-1][0] == number:
+                continue  # the last segment was played with every length
+            play, length = self._replayed(begun), 0
+            while not play.scene.processes[number].done:
+                play.step(number)
+                length += 1
+                self._stop_here(play.scene)
+                state = play.state()
+                if state not in self.states:
+                    self.states.add(state)
+                    found.append(Begun((*begun.segments, (number, length)), tuple(play.histories)))
+        return found
+
+    def _replayed(self, begun: Begun) -> Play:
+        """Coroutines cannot be copied: the way to a state is gone again. It was checked when it was gone first."""
+        scene = Scene(lambda _: 0, self.handover, second=self.second)
+        for number, length in begun.segments:
+            for _ in range(length):
+                scene.trace.append(scene.processes[number].step())
+        return Play(scene, begun.histories)
+
+    def _stop_here(self, scene: Scene) -> None:
+        left = scene.left()
+        if left not in self.ends:
+            self.ends.add(left)
+            scene.stopped().end()
 
 
-def random_schedule(seed: int, handover: type[HandOver] = HandOver) -> int:
+def random_schedule(
+    seed: int, handover: type[HandOver] = HandOver, controller: type[UnitHandOver] = UnitHandOver
+) -> int:
     """Plays one schedule of any length, in which each process may stop for ever anywhere; its number of steps."""
     rng = Random(seed)
-    scene = Scene(rng.randrange, handover)
-    alive = list(scene.processes)
+    scene = Scene(rng.randrange, handover, controller)
+    alive: list[Process] = list(scene.processes)
     steps = 0
     eagerness = rng.choice((1, 1, 2, 4, 8))  # some schedules switch at every call, some seldom
     while alive:
@@ -56,27 +113,3 @@ def random_schedule(seed: int, handover: type[HandOver] = HandOver) -> int:
             alive.remove(process)
     scene.end()
     return steps
-
-
-def _extend(prefix: list[Segment], processes: list[int], left: int, picks: int, handover: type[HandOver]) -> int:
-    played = 0
-    for process in processes:
-        if prefix and prefix[-1][0] == process:
-            continue
-        longest = play([*prefix, (process, 1_000)], picks, handover).steps
-        played += 1
-        if longest == 0:
-            continue
-        for length in range(1, longest + 1):
-            if left > 1:
-                played += _extend([*prefix, (process, length)], processes, left - 1, picks, handover)
-            elif length < longest:
-                play([*prefix, (process, length)], picks, handover)
-                played += 1
-    return played
-
-
-def _bits(picks: int) -> Iterator[int]:
-    while True:
-        yield picks & 1
-        picks >>= 1
