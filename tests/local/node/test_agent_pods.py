@@ -9,7 +9,7 @@ from typing import Any
 
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.local.node.agent.kinds import ENDPOINT_SLICES, PODS, SERVICES, Waiting
+from gpu_runtime.local.node.agent.kinds import CLAIMS, ENDPOINT_SLICES, PERSISTENT_VOLUMES, PODS, SERVICES, Waiting
 from local.node.cluster import CONFIG_MAPS, NODES, SECRETS, Cluster, conditions, main, sh
 
 SERVE = "mkdir -p /site && cd /site && echo $HOSTNAME > name && exec python -m http.server 8080"
@@ -403,3 +403,47 @@ async def test_a_host_path_shows_the_machine_but_not_the_cluster(cluster: Cluste
         volumes = [{"name": "v", "hostPath": {"path": str(data_dir / "pods")}}]
         await cluster.run("inside", sh("ls /machine", volumeMounts=mounts), volumes=volumes, restartPolicy="Never")
         await cluster.until_event("inside", "FailedMount", "is not shown to pods")
+
+
+async def claimed(cluster: Cluster, name: str, path: Path) -> dict[str, Any]:
+    """A volume of the pod's that is a claim bound to a PersistentVolume with this hostPath."""
+    volume = f"{cluster.namespace}-{name}"
+    modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none"}
+    bound = {**modes, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(path)}}
+    await cluster.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": volume}, "spec": bound})
+    wanted = {**modes, "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}
+    await cluster.create(CLAIMS, name, spec=wanted)
+    return {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+
+
+async def test_a_volume_of_the_users_own_files_leaves_them_to_their_owner(cluster: Cluster, data_dir: Path) -> None:
+    """fsGroup once gave them to the pod's group, as deep as they go."""
+    async with cluster.agent():
+        mine = data_dir.parent / "mine"
+        (mine / "deep").mkdir(parents=True)
+        (mine / "deep" / "file").write_text("mine")
+        before = owners(mine)
+        mounts = [{"name": "v", "mountPath": "/v"}]
+        volumes = [await claimed(cluster, "mine", mine)]
+        await cluster.run(
+            "reads", sh("cat /v/deep/file", volumeMounts=mounts), volumes=volumes, restartPolicy="Never",
+            securityContext={"fsGroup": 4321},
+        )  # fmt: skip
+        assert cluster.log(await cluster.until_phase("reads", "Succeeded")) == ["mine"]
+        assert owners(mine) == before
+
+
+def owners(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(each): (each.stat().st_gid, each.stat().st_mode) for each in [folder, *folder.rglob("*")]}
+
+
+async def test_a_volume_that_lies_in_the_clusters_own_directory_is_not_shown(cluster: Cluster, data_dir: Path) -> None:
+    async with cluster.agent():
+        (data_dir / "pki").mkdir()
+        (data_dir / "pki" / "admin.key").write_text("hush")
+        (data_dir.parent / "link").symlink_to(data_dir / "pki")
+        mounts = [{"name": "v", "mountPath": "/v"}]
+        for name, path in {"plain": data_dir / "pki", "whole": data_dir, "linked": data_dir.parent / "link"}.items():
+            volumes = [await claimed(cluster, name, path)]
+            await cluster.run(name, sh("cat /v/*", volumeMounts=mounts), volumes=volumes, restartPolicy="Never")
+            await cluster.until_event(name, "FailedMount", "is not shown to pods")

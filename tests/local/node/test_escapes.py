@@ -78,3 +78,18 @@ async def test_a_path_in_a_pods_spec_makes_nothing_on_the_machine(
     if state["status"] == "running":
         await runtime.wait_container(uid, "main", 0)
     assert not entries(place)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["shown", "masked"])
+async def test_a_link_that_was_changed_after_it_was_looked_at_shows_nothing_hidden(
+    runtime: PodRuntime, data_dir: Path, place: Path, masked: bool
+) -> None:
+    (data_dir / "key").write_text("hush")
+    link = place / "link"
+    link.symlink_to(data_dir if masked else place)
+    uid = await a_pod(runtime)
+    mounts = [Mount(source=str(link), target="/v", ofMachine=True)]
+    state = await runtime.start_container(uid, a_container("ls", "/v", mounts=mounts))
+    assert (state["reason"], "is not shown to pods" in state["message"]) == (
+        ("StartError", True) if masked else ("", False)
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gpu_runtime.local.node.agent.kinds import EmptyDir, KeyToPath, Pod, PodMeta, PodSpec, Volume
-from gpu_runtime.local.node.agent.volumes import NotReady, Projected, chosen, memory_volumes, project
+from gpu_runtime.local.node.agent.volumes import NotReady, Projected, chosen, give_to_group, memory_volumes, project
 
 DATA = {"a": b"A", "b": b"B"}
 
@@ -40,6 +41,30 @@ def test_a_projection_follows_its_source_and_leaves_unchanged_files_alone(tmp_pa
 def test_a_path_that_leaves_the_volume_is_not_written(tmp_path: Path) -> None:
     project(tmp_path / "volume", {"../escape": Projected(b"x", 0o644), "/etc/x": Projected(b"x", 0o644)}, None)
     assert [path.name for path in tmp_path.rglob("*")] == ["volume"]
+
+
+def test_a_volumes_group_reaches_every_file_and_nothing_that_a_link_leads_to(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("machine")
+    volume = tmp_path / "volume"
+    (volume / "deep").mkdir(parents=True)
+    (volume / "deep" / "file").write_text("")
+    (volume / "deep" / "link").symlink_to(outside)
+    (volume / "folder").symlink_to(tmp_path)
+    before, other = outside.stat().st_mode, another_group()
+    give_to_group(volume, other)
+    found = {path: (volume / path).stat().st_gid for path in (".", "deep", "deep/file")}
+    assert found == dict.fromkeys(found, other)
+    assert (volume / "deep").stat().st_mode & 0o2070 == 0o2070
+    assert (outside.stat().st_gid, outside.stat().st_mode) == (os.getgid(), before)
+
+
+def another_group() -> int:
+    """One that this user may give files to."""
+    others = [group for group in os.getgroups() if group != os.getgid()]
+    if not others and os.getuid():
+        pytest.skip("this user has one group")
+    return others[0] if os.getuid() else 4321
 
 
 def test_memory_volumes_are_bounded_by_their_size_limit() -> None:

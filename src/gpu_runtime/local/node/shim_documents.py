@@ -94,7 +94,13 @@ def container_document(
 ) -> shapes.Container:
     """One run of one container, everything resolved."""
     mounts: list[shapes.Mount] = [
-        {"source": mount.source, "target": mount.target, "readOnly": mount.readOnly, "subPath": mount.subPath}
+        {
+            "source": mount.source,
+            "target": mount.target,
+            "readOnly": mount.readOnly,
+            "subPath": mount.subPath,
+            "ofMachine": mount.ofMachine,
+        }
         for mount in spec.mounts
     ]
     if capabilities.root == "machine":
@@ -102,7 +108,15 @@ def container_document(
         mounts = [mount for mount in mounts if mount["target"] != MACHINE_SHM]
     else:
         source = str(files.run(spec.name, spec.attempt) / "termination-log")
-        mounts.append({"source": source, "target": spec.terminationPath, "readOnly": False, "subPath": ""})
+        mounts.append(
+            {
+                "source": source,
+                "target": spec.terminationPath,
+                "readOnly": False,
+                "subPath": "",
+                "ofMachine": False,
+            }
+        )
     privileged = capabilities.namespaces and not capabilities.user_namespace
     return {
         "name": spec.name,

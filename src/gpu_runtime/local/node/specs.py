@@ -9,12 +9,13 @@ from gpu_runtime.local.node.shim.syscalls import KEPT_CAPABILITIES
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or directory of the machine at one place of a container."""
+    """A file or directory at one place of a container; `ofMachine`: not made for pods, so what is hidden is refused."""
 
     source: str
     target: str
     readOnly: bool = False
     subPath: str = ""
+    ofMachine: bool = False
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -102,6 +102,7 @@ def _mounts(container: Container, environment: Mapping[str, str], places: Mappin
                 source=str(place.path),
                 target=mount.mountPath,
                 readOnly=mount.readOnly or place.readOnly,
+                ofMachine=place.of_machine,
                 subPath=expand(mount.subPathExpr, environment) if mount.subPathExpr else mount.subPath,
             )
         )

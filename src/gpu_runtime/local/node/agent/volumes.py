@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from gpu_runtime.local.node.agent.kinds import (
     DownwardSource,
     HostPath,
     KeyToPath,
+    PersistentVolume,
     Pod,
     ProjectedSource,
     SecretSource,
@@ -32,6 +33,8 @@ from gpu_runtime.local.node.agent.kinds import (
     Volume,
 )
 from gpu_runtime.local.node.shim import documents
+
+VOLUMES_FOLDER = "volumes"  # of the data directory: where the volume controller makes a folder for each claim
 
 
 class NotReady(Exception):
@@ -48,10 +51,11 @@ class Projected:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a volume lies on this machine."""
+    """Where a volume lies on this machine; `of_machine`: among its own files, of which some are hidden from pods."""
 
     path: Path
     readOnly: bool = False
+    of_machine: bool = False
 
 
 def memory_volumes(pod: Pod) -> dict[str, int]:
@@ -89,7 +93,7 @@ class Volumes:
         if volume.persistentVolumeClaim:
             return await self._claim(pod, volume.persistentVolumeClaim)
         if volume.hostPath:
-            return Place(_host_path(volume.hostPath, self._data_dir))
+            return Place(_host_path(volume.hostPath, self._data_dir), of_machine=True)
         if volume.emptyDir:
             _empty_directory(path, pod.spec.securityContext.fsGroup)
             return Place(path)
@@ -108,10 +112,22 @@ class Volumes:
             bound = await self._client.get(PERSISTENT_VOLUMES, Key("", claim.spec.volumeName))
         except NotFound:
             raise NotReady(f'persistentvolume "{claim.spec.volumeName}" not found') from None
-        where = bound.spec.local or bound.spec.hostPath
+        return self._persistent(bound, source.readOnly, pod.spec.securityContext.fsGroup)
+
+    def _persistent(self, volume: PersistentVolume, read_only: bool, group: int | None) -> Place:
+        """A folder that was made for its claim becomes the pod's group's; a hostPath stays as its owner has it."""
+        where = volume.spec.local or volume.spec.hostPath
         if where is None:
-            raise NotReady(f'persistentvolume "{claim.spec.volumeName}" is not on this machine')
-        return Place(_persistent_directory(where.path, pod.spec.securityContext.fsGroup), source.readOnly)
+            raise NotReady(f'persistentvolume "{volume.metadata.name}" is not on this machine')
+        path = Path(where.path)
+        if path.resolve() == self._data_dir / VOLUMES_FOLDER / volume.metadata.name:
+            path.mkdir(parents=True, exist_ok=True)
+            give_to_group(path, group)
+            return Place(path, read_only)
+        found = _host_path(HostPath(path=where.path, type=where.type or "DirectoryOrCreate"), self._data_dir)
+        if volume.spec.local:
+            give_to_group(found, group)
+        return Place(found, read_only, of_machine=True)
 
     async def _files(self, pod: Pod, volume: Volume, addresses: tuple[str, str]) -> dict[str, Projected]:
         if volume.configMap:
@@ -262,21 +278,32 @@ def _empty_directory(path: Path, group: int | None) -> None:
     if not path.exists():
         path.mkdir(parents=True)
         path.chmod(0o777)
-        _give_to_group(path, group)
+        give_to_group(path, group)
 
 
-def _persistent_directory(path: str, group: int | None) -> Path:
-    directory = Path(path)
-    directory.mkdir(parents=True, exist_ok=True)
-    _give_to_group(directory, group)
-    return directory
+def give_to_group(path: Path, group: int | None) -> None:
+    """fsGroup: everything in the volume belongs to the group, which may write, and so will what is made there.
 
-
-def _give_to_group(path: Path, group: int | None) -> None:
-    """fsGroup: everything in the volume belongs to the group, which may write, and so will what is made there."""
+    By descriptors: a pod that has the volume already may put a link to a file of the machine in the place of its own.
+    """
     if group is None or path.stat().st_gid == group:
         return
-    for each in [path, *path.rglob("*")]:
-        if not each.is_symlink():
-            shutil.chown(each, group=group)
-            each.chmod(each.stat().st_mode | (0o2070 if each.is_dir() else 0o060))
+    for _, folders, files, here in os.fwalk(path, topdown=False):
+        for name in (*folders, *files):
+            _give_one(name, here, group)
+    _give_one(str(path), None, group)
+
+
+def _give_one(name: str, folder: int | None, group: int) -> None:
+    try:
+        found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:  # a pod has removed it
+        return
+    try:
+        about = os.fstat(found)
+        if not stat.S_ISLNK(about.st_mode):
+            more = 0o2070 if stat.S_ISDIR(about.st_mode) else 0o060
+            os.chown(f"/proc/self/fd/{found}", -1, group)
+            os.chmod(f"/proc/self/fd/{found}", stat.S_IMODE(about.st_mode) | more)  # noqa: PTH101
+    finally:
+        os.close(found)

@@ -6,6 +6,7 @@ it, and a path out of a pod's spec cannot name more.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import NamedTuple
@@ -44,7 +45,7 @@ class Held(NamedTuple):
 def hold(container: Container, pod: str) -> Held:
     """Opens everything; the descriptors end with the process or with `release`."""
     return Held(
-        volumes=[_volume(mount) for mount in container["mounts"]],
+        volumes=[_volume(mount, container["masked"]) for mount in container["mounts"]],
         system_files={f"/etc/{name}": _copy(os.path.join(pod, "etc", name)) for name in SYSTEM_FILES},
         devices={path: _copy(path) for path in container["devices"] if os.path.exists(path)},
         directories={path: _copy(path, recursive=True) for path in container["kept"] if _is_hidden(path)},
@@ -70,11 +71,14 @@ def _copy(path: str, *, recursive: bool = False) -> int:
         return sys_.copy_mount(source, recursive=recursive)
 
 
-def _volume(mount: Mount) -> HeldVolume:
+def _volume(mount: Mount, masked: list[str]) -> HeldVolume:
     try:
         with opened(_inside_volume(mount["source"], mount["subPath"])) as source:
-            is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
-            return HeldVolume(mount, sys_.copy_mount(source), is_directory, os.readlink(named(source)))
+            is_directory, shown = stat.S_ISDIR(os.fstat(source).st_mode), os.readlink(named(source))
+            # Where it really is, which a link may have changed since it was asked for.
+            if mount["ofMachine"] and any(inside(shown, path) for path in masked):
+                raise OSError(errno.EACCES, f"{mount['source']} is not shown to pods")
+            return HeldVolume(mount, sys_.copy_mount(source), is_directory, shown)
     except OSError as error:
         raise CannotMount(f'failed to mount at "{mount["target"]}": {error.strerror or error}') from error
 

@@ -14,6 +14,7 @@ class Mount(TypedDict):
     target: str
     readOnly: bool
     subPath: str
+    ofMachine: bool
 
 
 class MemoryVolume(TypedDict):
