@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 
 from gpu_runtime.api.meta.object import Key
@@ -15,8 +14,16 @@ from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.controllers.storage import CLAIMS, VOLUMES, Claim, PersistentVolume, VolumeStatus
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONED_BY, PROVISIONER, belongs_to
+from gpu_runtime.local.node.removal import remove_tree
 
 PROTECTION = "kubernetes.io/pv-protection"
+
+
+def remove_folder(path: Path) -> None:
+    """OSError when something of it stays: its volume must not be forgotten before."""
+    remove_tree(path)
+    if path.exists():
+        raise OSError(f"{path} cannot be removed")
 
 
 class VolumeReconciler:
@@ -66,7 +73,7 @@ class VolumeReconciler:
             return
         path = Path(volume.spec.hostPath.path) if volume.spec.hostPath is not None else None
         if path is not None and path == self._folder / volume.metadata.name:
-            await asyncio.to_thread(shutil.rmtree, path, True)
+            await asyncio.to_thread(remove_folder, path)
         try:
             await self._client.delete(VOLUMES, volume.metadata.key, uid=volume.metadata.uid)
         except NotFound:
