@@ -19,11 +19,12 @@ from gpu_runtime.local.apiserver.negotiation import wanted_form, wants_yaml
 from gpu_runtime.local.apiserver.openapi import OpenApi
 from gpu_runtime.local.apiserver.records import decode
 from gpu_runtime.local.apiserver.store import WriteFailed
+from gpu_runtime.local.apiserver.streams import STREAMS
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
 from gpu_runtime.local.apiserver.targets import Target, parse_target
 
 AT_ITS_ADDRESS = "a pod's ports are open to this machine at its address (kubectl get pods -o wide)"
-STREAMS = {
+NO_STREAMS = {
     "exec": "what must look inside can run as a container of its own",
     "attach": "kubectl logs --follow shows what a container says",
     "portforward": AT_ITS_ADDRESS,
@@ -73,7 +74,7 @@ def no_resource() -> Status:
 
 
 def _no_streams(target: Target) -> Status:
-    text = f"pods/{target.subresource} is not served by the embedded API server; {STREAMS[target.subresource]}"
+    text = f"pods/{target.subresource} is not served by the embedded API server; {NO_STREAMS[target.subresource]}"
     return Status(404, "NotFound", text, {})
 
 
@@ -130,11 +131,7 @@ class Api:
                 return page_not_found()
             raise no_resource()
         if target.subresource:
-            if kind.kind == "Pod" and target.subresource in STREAMS:
-                raise _no_streams(target)
-            if target.subresource not in kind.subresources:
-                raise not_found(kind.subject, target.name) if kind.custom else no_resource()
-            handler = SUBRESOURCES.get((target.subresource, request.method))
+            handler = self._subresource(request, kind, target)
         elif target.name:
             handler = OBJECT.get(request.method)
         else:
@@ -153,6 +150,15 @@ class Api:
         except Status as refused:
             refused.headers.extend(call.headers())  # what was found before it was refused
             raise
+
+    def _subresource(self, request: web.BaseRequest, kind: Kind, target: Target) -> Handler | None:
+        if kind.kind == "Pod" and target.subresource in NO_STREAMS:
+            if self._cluster.shells is None or target.subresource not in STREAMS:
+                raise _no_streams(target)
+            return STREAMS[target.subresource] if request.method in ("GET", "POST") else None
+        if target.subresource not in kind.subresources:
+            raise not_found(kind.subject, target.name) if kind.custom else no_resource()
+        return SUBRESOURCES.get((target.subresource, request.method))
 
     def _document(self, request: web.BaseRequest) -> web.Response:
         """Everything that is not about objects: discovery, OpenAPI, health."""

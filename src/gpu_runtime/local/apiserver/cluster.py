@@ -9,6 +9,7 @@ from gpu_runtime.local.apiserver.deleting import Deleter
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.logs import LogSource
+from gpu_runtime.local.apiserver.shells import ShellSource
 from gpu_runtime.local.apiserver.store import Store
 from gpu_runtime.local.apiserver.writing import Writer
 
@@ -21,6 +22,8 @@ class Cluster:
     deleter: Deleter
     environment: Environment
     logs: LogSource
+    shells: ShellSource | None = None
+    """Where commands in containers run; None: nowhere."""
 
     @classmethod
     def assemble(

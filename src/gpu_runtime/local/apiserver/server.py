@@ -34,6 +34,7 @@ from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfig
 from gpu_runtime.local.apiserver.logs import LogFiles, LogSource
+from gpu_runtime.local.apiserver.shells import ShellSource
 from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS, Store, WriteFailed
 
 
@@ -47,6 +48,7 @@ class Settings:
     housekeeping: bool = False
     """Do what a real cluster's controllers do for the API itself; off, the server is a bare kube-apiserver."""
     logs: LogSource | None = None
+    shells: ShellSource | None = None
     lacks: Lacks = lacks_nothing
     """What else of the cluster does not work yet: until then `/readyz` says so, and `/livez` says ok."""
     registry: CollectorRegistry | None = None
@@ -95,6 +97,7 @@ class ApiServer:
         logs = self._settings.logs or LogFiles(folder / "logs")
         environment = Environment()
         self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(environment)), environment, logs)
+        self.cluster.shells = self._settings.shells
         Definitions(self.cluster).start()
         fresh = self.store.version <= 1
         bootstrap(self.cluster, port)

@@ -69,7 +69,7 @@ async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
     if record is None:
         raise not_found(call.kind.subject, call.name)
     pod = record.object()
-    wanted = replace(asked, container=_container(pod, asked.container))
+    wanted = replace(asked, container=container_of(pod, asked.container))
     node = pod["spec"].get("nodeName")
     if not node:
         return web.Response(status=204, content_type="application/octet-stream")
@@ -93,7 +93,8 @@ async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
     return response
 
 
-def _container(pod: Object, asked: str) -> str:
+def container_of(pod: Object, asked: str) -> str:
+    """The name of the container that a request means."""
     names: list[str] = [
         one["name"] for field in ("initContainers", "containers") for one in pod["spec"].get(field) or []
     ]

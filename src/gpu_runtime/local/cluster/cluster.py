@@ -17,6 +17,7 @@ from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.cluster.child import Child
 from gpu_runtime.local.node.agent.logs import PodLogs
+from gpu_runtime.local.node.shells import PodShells, allow_many_files
 from gpu_runtime.local.supervisor.holder import hold
 
 NODE_STOP_SECONDS = 45.0
@@ -54,6 +55,7 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
         options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StartError(f"data directory {options.data_dir} cannot be used: {error.strerror}") from error
+    allow_many_files()
     with hold(options.data_dir / LOCK):
         controllers, node = _children(options, say)
         async with asyncio.TaskGroup() as group:
@@ -64,6 +66,7 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
                     options.data_dir,
                     options.port,
                     logs=PodLogs(options.data_dir),
+                    shells=PodShells(options.data_dir),
                     lacks=lambda: _problems(controllers, node),
                     registry=_metrics(controllers, node),
                 )

@@ -54,7 +54,7 @@ def _run(launch: Launch, shim: socket.socket) -> None:
     _report(shim, {"started": True})
     status = _supervise(main, shim, woken)
     if plain:
-        _end_descendants()
+        end_descendants()
     if status is not None:
         _report(shim, {"status": status})
 
@@ -113,12 +113,13 @@ def _supervise(main: int, shim: socket.socket, woken: int) -> int | None:
                 return None
             for number in signals:
                 _signal(main, number)
-        status = _reap(main)
+        status = reap(main)
         if status is not None:
             return status
 
 
-def _reap(main: int) -> int | None:
+def reap(main: int) -> int | None:
+    """Takes note of every child that has ended; the wait status of `main` if it was among them."""
     ended = None
     while True:
         try:
@@ -138,7 +139,8 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
-def _end_descendants() -> None:
+def end_descendants() -> None:
+    """Ends all that this process has started, and what those left to it."""
     while True:
         with open("/proc/thread-self/children") as children:
             left = children.read().split()

@@ -22,6 +22,7 @@ from gpu_runtime.local.node.shim.executions import Execution
 from gpu_runtime.local.node.shim.forwarding import Forwarder
 from gpu_runtime.local.node.shim.netlink import Netlink, without_ipv6
 from gpu_runtime.local.node.shim.shapes import Sandbox
+from gpu_runtime.local.node.shim.shells import Shells
 
 SOCKET = "shim.sock"
 SHM_SIZE = "64m"
@@ -91,6 +92,7 @@ class Shim:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(SOCKET)
         self._listener.listen()
+        self._shells = Shells(isolated=bool(self.sandbox["namespaces"] & sys_.CLONE_NEWPID))
         os.chdir("/")
         self._agents: dict[int, socket.socket] = {}
         self._unread: dict[int, bytes] = {}
@@ -118,19 +120,22 @@ class Shim:
             watched = [self._listener.fileno(), self._woken, *self._agents]
             watched += [descriptor for descriptor, each in self._executions.items() if not each.ended_output]
             watched += [descriptor for run in self._runs.values() for descriptor in run.open_descriptors]
-            forwarded = self._forwarder.interests()
+            forwarded, asked = self._forwarder.interests(), self._shells.interests()
             poll = select.poll()
-            for descriptor, mask in (dict.fromkeys(watched, select.POLLIN) | forwarded).items():
+            for descriptor, mask in (dict.fromkeys(watched, select.POLLIN) | forwarded | asked).items():
                 poll.register(descriptor, mask)
             for descriptor, _ in poll.poll(self._patience()):
                 if descriptor in forwarded:
                     self._forwarder.ready(descriptor)
+                elif descriptor in asked:
+                    self._shells.ready(descriptor, self._runs)
                 else:
                     self._ready(descriptor)
             now = time.monotonic()
             for run in self._runs.values():
                 run.tick(now)
             self._executions = {key: each for key, each in self._executions.items() if each.tick(now)}
+            self._shells.tick()
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.pod, SOCKET))
 

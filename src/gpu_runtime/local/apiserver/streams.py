@@ -1,0 +1,115 @@
+"""Subresources of pods that need a connection in both directions: exec and attach."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from aiohttp import web
+
+from gpu_runtime.local.apiserver.calls import Call
+from gpu_runtime.local.apiserver.channels import V4, V5, Channels
+from gpu_runtime.local.apiserver.cluster import Cluster
+from gpu_runtime.local.apiserver.errors import Status, bad_request, internal, not_found
+from gpu_runtime.local.apiserver.options import truth
+from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.apiserver.shells import CannotStart, NotRunning, Shell, ShellRequest, ShellSource
+from gpu_runtime.local.apiserver.subresources import container_of
+
+Opener = Callable[[ShellSource, Object, ShellRequest], Awaitable[Shell]]
+
+
+async def execute(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """Runs a command in a container of a pod."""
+    return await _shell(cluster, call, _execute)
+
+
+async def _execute(source: ShellSource, pod: Object, request: ShellRequest) -> Shell:
+    if not request.command:
+        raise internal("unable to upgrade connection: you must specify at least 1 command for the container")
+    try:
+        return await source.execute(pod, request)
+    except CannotStart as error:
+        text = (
+            "Internal error occurred: error executing command in container: failed to exec in container:"
+            f' failed to start exec "{secrets.token_hex(32)}": OCI runtime exec failed: exec failed: {error}: unknown'
+        )
+        raise internal(text) from error
+
+
+async def _shell(cluster: Cluster, call: Call, begin: Opener) -> web.StreamResponse:
+    pod, source = placed_pod(cluster, call)
+    query = call.request.query
+    tty = truth(query, "tty")
+    request = ShellRequest(
+        container=container_of(pod, query.get("container", "")),
+        command=tuple(query.getall("command", [])),
+        stdin=truth(query, "stdin"),
+        stdout=truth(query, "stdout"),
+        stderr=truth(query, "stderr") and not tty,
+        tty=tty,
+    )
+    channels = Channels(protocol_of(call.request, (V5, V4)))
+    await opened(channels, call.request)
+    try:
+        shell = await begin(source, pod, request)
+    except NotRunning:
+        await channels.fail(internal(f'unable to upgrade connection: container not found ("{request.container}")'))
+    except Status as status:
+        await channels.fail(status)
+    else:
+        await to_its_end(channels.run(shell))
+    return channels.socket
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Cancels `work` once when the client goes. The HTTP server cancels its handlers twice, the second time while the
+    first still clears up, and the files of a command would stay open."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        _clearing_up.add(task)
+        task.add_done_callback(_clearing_up.discard)
+        raise
+
+
+_clearing_up: set[asyncio.Task[None]] = set()
+
+
+def placed_pod(cluster: Cluster, call: Call) -> tuple[Object, ShellSource]:
+    """The pod that the path names, which some node must have taken."""
+    assert cluster.shells is not None
+    record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
+    if record is None:
+        raise not_found(call.kind.subject, call.name)
+    pod = record.object()
+    container_of(pod, call.request.query.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {call.name} does not have a host assigned")
+    return pod, cluster.shells
+
+
+def protocol_of(request: web.BaseRequest, served: tuple[str, ...]) -> str:
+    """The first of `served` that the client offers; a client that wants no WebSocket is told so."""
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        raise bad_request("Upgrade request required")
+    offered = [part.strip() for part in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+    for protocol in served:
+        if protocol in offered:
+            return protocol
+    raise bad_request(f"unable to upgrade connection: no subprotocol of {list(served)} was offered")
+
+
+async def opened(channels: Channels, request: web.BaseRequest) -> None:
+    try:
+        await channels.open(request)
+    except web.HTTPException as refused:
+        raise bad_request(f"unable to upgrade connection: {refused.text}") from refused
+
+
+Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
+STREAMS: dict[str, Handler] = {"exec": execute}

@@ -1,0 +1,204 @@
+"""Runs commands in containers for the API server: the asker's side of what a pod's shim does in `shim.shells`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+import socket
+import struct
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpu_runtime.local.apiserver.shells import CannotConnect, CannotStart, NotRunning, ShellRequest
+from gpu_runtime.local.node.descriptors import Descriptor, Stream, readable
+from gpu_runtime.local.node.records import PodFiles
+from gpu_runtime.local.node.shim.keeper import receive
+from gpu_runtime.local.node.shim.shapes import InitReport
+from gpu_runtime.local.node.shim.shells import NOT_RUNNING, SOCKET
+
+STARTS_AT_ONCE = 32  # below what a shim lets wait at its door
+ASK_SECONDS = 30.0
+LONGEST_REPORT = 1 << 16
+MOST_FILES = 1 << 16
+
+
+class PodShells:
+    """Reaches the pods below one data directory, whether or not an agent runs: their shims are all it needs."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._pods = data_dir / "pods"
+        self._gate = asyncio.Semaphore(STARTS_AT_ONCE)
+
+    async def execute(self, pod: Mapping[str, Any], request: ShellRequest) -> Command:
+        files = self._files(pod)
+        order = {
+            "do": "execute",
+            "container": request.container,
+            "attempt": running_attempt(files, request.container),
+            "command": request.command,
+            "tty": request.tty,
+        }
+        with contextlib.ExitStack() as given:
+            ours, theirs = ({}, []) if request.tty else _pipes(request, given)
+            try:
+                control, descriptors = await self._ask(files, order, theirs)
+            except BaseException:
+                for end in ours.values():
+                    end.close()
+                raise
+        if descriptors:
+            ours = {"stdout": Descriptor(descriptors[0])}
+        return Command(control, ours, tty=request.tty)
+
+    async def connect(self, pod: Mapping[str, Any], port: int) -> Stream:
+        try:
+            control, descriptors = await self._ask(self._files(pod), {"do": "connect", "port": port}, [])
+        except CannotStart as error:
+            raise CannotConnect(str(error)) from error
+        control.close()
+        return Stream(descriptors[0])
+
+    def _files(self, pod: Mapping[str, Any]) -> PodFiles:
+        return PodFiles(self._pods / str(pod["metadata"]["uid"]))
+
+    async def _ask(
+        self, files: PodFiles, order: Mapping[str, Any], streams: list[int]
+    ) -> tuple[socket.socket, list[int]]:
+        """The control socket of what was asked for, and the descriptors that came with the word that it has begun."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        try:
+            async with self._gate, asyncio.timeout(ASK_SECONDS):
+                with theirs:
+                    await _hand_over(files, msgspec.json.encode(order), [*streams, theirs.fileno()])
+                report, descriptors = await _report(ours)
+        except BaseException as error:
+            ours.close()
+            if isinstance(error, TimeoutError):
+                raise CannotStart("the container did not take the command in time") from error
+            raise
+        if report is None or report.get("failed") == NOT_RUNNING:
+            ours.close()
+            raise NotRunning
+        if "failed" in report:
+            ours.close()
+            raise CannotStart(report["failed"])
+        return ours, descriptors
+
+
+class Command:
+    """One running command; a `Shell`."""
+
+    def __init__(self, control: socket.socket, ends: Mapping[str, Descriptor], *, tty: bool) -> None:
+        self._control, self._ends, self._tty = control, ends, tty
+        self._input = ends.get("stdout" if tty else "stdin")
+        self.outputs = {name: end for name, end in ends.items() if name != "stdin"}
+
+    async def write(self, data: bytes) -> None:
+        if self._input is not None:
+            try:
+                await self._input.write(data)
+            except OSError:  # the command does not read any more
+                self.end_input()
+
+    def end_input(self) -> None:
+        """A terminal has no end of input but the one that is typed."""
+        if self._input is not None and not self._tty:
+            self._input.close()
+            self._input = None
+
+    def resize(self, width: int, height: int) -> None:
+        if self._tty and self._input is not None and self._input.number >= 0:
+            fcntl.ioctl(self._input.number, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    async def ended(self) -> int:
+        report, _ = await _report(self._control)
+        # Without a report the container has ended, and all in it was killed.
+        status = signal.SIGKILL if report is None else report["status"]
+        return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+    def close(self) -> None:
+        self._control.close()
+        for end in self._ends.values():
+            end.close()
+
+
+def running_attempt(files: PodFiles, container: str) -> int:
+    """The number of the container's current run; NotRunning when it has none."""
+    runs = sorted((run for run in files.runs() if run.name == container), key=lambda run: run.attempt)
+    if not runs or runs[-1].state is None or runs[-1].state["status"] != "running":
+        raise NotRunning
+    return runs[-1].attempt
+
+
+def allow_many_files() -> None:
+    """Each command holds five files of the API server; the usual soft limit would do for 200 of them and no more."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, most))
+
+
+def _pipes(request: ShellRequest, given: contextlib.ExitStack) -> tuple[dict[str, Descriptor], list[int]]:
+    """Our ends by name, and the command's three; the latter are closed with `given`, once they were handed over."""
+    ours: dict[str, Descriptor] = {}
+    theirs = []
+    for name, wanted in (("stdin", request.stdin), ("stdout", request.stdout), ("stderr", request.stderr)):
+        if wanted:
+            reading, writing = os.pipe2(os.O_CLOEXEC)
+            mine, other = (writing, reading) if name == "stdin" else (reading, writing)
+            ours[name] = Descriptor(mine)
+        else:
+            other = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        given.callback(os.close, other)
+        theirs.append(other)
+    return ours, theirs
+
+
+async def _hand_over(files: PodFiles, message: bytes, descriptors: list[int]) -> None:
+    try:
+        folder = os.open(files.path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise NotRunning from error
+    deadline = time.monotonic() + ASK_SECONDS
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as shim:
+            shim.setblocking(False)
+            while True:
+                try:
+                    # By descriptor, because the whole path may be longer than a socket's name can be.
+                    shim.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+                    break
+                except BlockingIOError:  # others wait at its door
+                    if time.monotonic() > deadline:
+                        raise
+                    await asyncio.sleep(0.02)
+            socket.send_fds(shim, [message], descriptors)
+    except (FileNotFoundError, ConnectionError) as error:
+        raise NotRunning from error
+    except OSError as error:
+        raise CannotStart(f"the container's sandbox cannot be asked: {error}") from error
+    finally:
+        os.close(folder)
+
+
+async def _report(control: socket.socket) -> tuple[InitReport | None, list[int]]:
+    """The next report and what came with it; None when there is nobody left to report."""
+    while True:
+        try:
+            data, descriptors = receive(control, LONGEST_REPORT, 1)
+        except BlockingIOError:
+            await readable(control.fileno())
+            continue
+        except ConnectionError:
+            return None, []
+        return (msgspec.json.decode(data, type=InitReport) if data else None), descriptors

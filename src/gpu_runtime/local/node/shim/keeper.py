@@ -1,0 +1,160 @@
+"""Stands beside one command in a container: starts it, says how it went, and ends all of it when it is not wanted.
+
+It is the reaper of everything that the command starts, so a process that changed its session is found too. It runs in
+the container's pid namespace but not under its limits, which are the command's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import termios
+from typing import NamedTuple, NoReturn
+
+from gpu_runtime.local.node.shim import init, program
+from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.shapes import Container, InitReport
+
+TERMINAL = "xterm"
+PR_SET_DUMPABLE = 4
+
+
+class Order(NamedTuple):
+    """A command in a container; `streams` are its input, output and errors, or nothing where it gets a terminal."""
+
+    container: Container
+    command: list[str]
+    tty: bool
+    streams: list[int]
+
+
+def tell(control: socket.socket, report: InitReport, *descriptors: int) -> None:
+    try:
+        socket.send_fds(control, [json.dumps(report).encode()], descriptors, socket.MSG_NOSIGNAL)
+    except OSError:
+        return  # whoever asked has gone
+
+
+def receive(sender: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
+    """One message with the descriptors that came with it, which no program executed later may inherit.
+
+    Python's own recv_fds leaves them inheritable: a command would hold its own control socket open.
+    """
+    message, descriptors, _, _ = socket.recv_fds(sender, size, most)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return message, list(descriptors)
+
+
+def keep(order: Order, control: socket.socket, groups: list[int], life: int, *, plain: bool) -> NoReturn:
+    """Runs one command to its end; the closing of `control` or of `life`, and SIGTERM, end it and all it started."""
+    try:
+        _keep(order, control, groups, life, plain=plain)
+    except program.CannotExecute as error:
+        tell(control, {"failed": str(error)})
+    except BaseException as error:
+        tell(control, {"failed": f"unable to start container process: {error!r}"})
+    os._exit(0)
+
+
+def _keep(order: Order, control: socket.socket, groups: list[int], life: int, *, plain: bool) -> None:
+    os.setsid()
+    sys_.set_process_name("pod-exec")
+    sys_.prctl(PR_SET_DUMPABLE, 0)  # the container's root may not look into a process that has more rights than it
+    sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    unwanted: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: unwanted.append(1))
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    terminal, streams = _terminal(order)
+    child = _start(order, streams, groups, plain=plain)
+    for descriptor in {*streams, *order.streams, *groups}:
+        os.close(descriptor)
+    tell(control, {"started": True}, *terminal)
+    for descriptor in terminal:
+        os.close(descriptor)
+    status = _wait(child, [control.fileno(), life], woken, unwanted)
+    if status is None or plain:  # elsewhere what a command left in the background goes on, as the container's own
+        init.end_descendants()
+    if status is not None:
+        tell(control, {"status": status})
+
+
+def _terminal(order: Order) -> tuple[list[int], list[int]]:
+    """The asker's end of the command's terminal, if it is to have one, and the three streams of the command."""
+    if not order.tty:
+        return [], order.streams
+    try:
+        ours, theirs = os.openpty()
+    except OSError as error:
+        raise program.CannotExecute(f"open /dev/ptmx: {error.strerror}") from error
+    return [ours], [theirs] * 3
+
+
+def _start(order: Order, streams: list[int], groups: list[int], *, plain: bool) -> int:
+    """The command's process id once it has been executed; CannotExecute with its reason otherwise."""
+    failed, fail = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            if plain:
+                sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            for group in groups:
+                os.write(group, b"0")
+            _attach(order, streams)
+            program.become(_with_terminal(order), order.command)
+        except program.CannotExecute as error:
+            os.write(fail, f"unable to start container process: {error}".encode())
+        except BaseException as error:
+            os.write(fail, f"unable to start container process: {error!r}".encode())
+        finally:
+            os._exit(127)
+    os.close(fail)
+    with os.fdopen(failed, "rb") as reader:
+        reason = reader.read()
+    if reason:
+        os.waitpid(child, 0)
+        raise program.CannotExecute(reason.decode(errors="replace"))
+    return child
+
+
+def _attach(order: Order, streams: list[int]) -> None:
+    """The three streams, which must be the user's own for /dev/stdout to be opened."""
+    if order.tty:
+        fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+    for target, descriptor in enumerate(streams):
+        if order.container["user"]:
+            with contextlib.suppress(OSError):  # /dev/null stays what it is
+                os.fchown(descriptor, order.container["user"], -1)
+        os.dup2(descriptor, target)
+
+
+def _with_terminal(order: Order) -> Container:
+    container = order.container.copy()
+    if order.tty:
+        container["env"] = {"TERM": TERMINAL, **container["env"]}
+    return container
+
+
+def _wait(child: int, wanted: list[int], woken: int, unwanted: list[int]) -> int | None:
+    """The wait status of `child`; None when one of `wanted` has closed, or something said so."""
+    poll = select.poll()
+    for descriptor in (*wanted, woken):
+        poll.register(descriptor, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        if woken in ready:
+            os.read(woken, 4096)
+        status = init.reap(child)
+        if status is not None:
+            return status
+        if unwanted or any(descriptor in ready for descriptor in wanted):
+            return None

@@ -1,0 +1,170 @@
+"""Commands that a person runs in a running container (`kubectl exec`), and connections into the pod.
+
+Whoever asks hands over the ends of its own pipes and of a control socket, so no byte passes through the shim: what the
+asker does not read fills a pipe, and the command waits. The control socket's closing ends the command and all it began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpu_runtime.local.node.shim import keeper
+from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.container import LOCK, Run, close_all_but
+
+SOCKET = "shells.sock"
+LARGEST_REQUEST = 1 << 18
+DESCRIPTORS = 4  # input, output, errors, control
+NOT_RUNNING = "not running"
+"""Why a command was refused, where the reason is the container and not the command."""
+
+Runs = Mapping[tuple[str, int], Run]
+
+
+class Pending(NamedTuple):
+    """A connection into the pod that is being made, and who is told of it."""
+
+    connection: socket.socket
+    control: socket.socket
+
+
+class Shells:
+    """Serves the askers of one pod; belongs to the shim's loop."""
+
+    def __init__(self, *, isolated: bool) -> None:
+        """Listens in the working directory."""
+        self._isolated = isolated
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(SOCKET)
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+        self._life, self._alive = os.pipe2(os.O_CLOEXEC)  # keepers see the shim's end as the closing of this pipe
+        self._askers: dict[int, socket.socket] = {}
+        self._pending: dict[int, Pending] = {}
+        self._keepers: dict[int, Run] = {}
+
+    def interests(self) -> dict[int, int]:
+        watched = dict.fromkeys([self._listener.fileno(), *self._askers], select.POLLIN)
+        return watched | dict.fromkeys(self._pending, select.POLLOUT)
+
+    def ready(self, descriptor: int, runs: Runs) -> None:
+        if descriptor in self._pending:
+            self._connected(self._pending.pop(descriptor))
+        elif descriptor in self._askers:
+            self._hear(self._askers.pop(descriptor), runs)
+        else:
+            with contextlib.suppress(OSError):
+                asker, _ = self._listener.accept()
+                asker.setblocking(False)
+                self._askers[asker.fileno()] = asker
+
+    def tick(self) -> None:
+        """Reaps keepers, and ends those whose container has ended: without a pid namespace nothing else would."""
+        for pid, run in list(self._keepers.items()):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                del self._keepers[pid]
+            elif run.state_is_final:
+                os.kill(pid, signal.SIGTERM)
+
+    def _hear(self, asker: socket.socket, runs: Runs) -> None:
+        """One request; all that there is to say about it is said on its control socket."""
+        with asker:
+            try:
+                message, given = keeper.receive(asker, LARGEST_REQUEST, DESCRIPTORS)
+            except OSError:
+                return
+        if not given:
+            return
+        control = socket.socket(fileno=given[-1])
+        try:
+            self._handle(json.loads(message), given[:-1], control, runs)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            keeper.tell(control, {"failed": str(error) or repr(error)})
+        finally:
+            for descriptor in given[:-1]:
+                os.close(descriptor)
+            if control not in (each.control for each in self._pending.values()):
+                control.close()
+
+    def _handle(self, request: dict[str, Any], streams: list[int], control: socket.socket, runs: Runs) -> None:
+        if request["do"] == "connect":
+            self._connect(int(request["port"]), control)
+            return
+        run = runs.get((request["container"], request["attempt"]))
+        if run is None or run.state is None or run.state_is_final or not run.init_pid:
+            keeper.tell(control, {"failed": NOT_RUNNING})
+            return
+        self._start(run, keeper.Order(run.container, request["command"], bool(request["tty"]), streams), control)
+
+    def _start(self, run: Run, order: keeper.Order, control: socket.socket) -> None:
+        told, tell = os.pipe2(os.O_CLOEXEC)
+        starter = os.fork()
+        if starter == 0:
+            close_all_but({*order.streams, control.fileno(), tell, self._life, LOCK})
+            _enter(run, order, control, tell, self._life, isolated=self._isolated)
+        os.close(tell)
+        os.waitpid(starter, 0)
+        pid = int(os.read(told, 32) or b"0")
+        os.close(told)
+        if pid:
+            self._keepers[pid] = run
+
+    def _connect(self, port: int, control: socket.socket) -> None:
+        """Begins a connection to the pod's own loopback; the shim is in the pod's network namespace."""
+        connection = socket.socket()
+        connection.setblocking(False)
+        pending = Pending(connection, control)
+        try:
+            connection.connect(("127.0.0.1", port))
+        except BlockingIOError:
+            self._pending[connection.fileno()] = pending
+        except (OSError, OverflowError) as error:
+            connection.close()
+            raise OSError(_reason(error)) from error
+        else:
+            self._connected(pending)
+
+    def _connected(self, pending: Pending) -> None:
+        connection, control = pending
+        with connection, control:
+            number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if number:
+                keeper.tell(control, {"failed": os.strerror(number).lower()})
+            else:
+                keeper.tell(control, {"started": True}, connection.fileno())
+
+
+def _reason(error: Exception) -> str:
+    return os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else str(error)
+
+
+def _enter(run: Run, order: keeper.Order, control: socket.socket, tell: int, life: int, *, isolated: bool) -> None:
+    """In a process of its own: enters the container's namespaces, leaves the keeper there, and ends."""
+    try:
+        groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in order.container["cgroups"]]
+        if isolated:
+            spaces = {
+                kind: os.open(f"/proc/{run.init_pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("pid", "mnt")
+            }
+            sys_.setns(spaces["pid"], sys_.CLONE_NEWPID)
+            sys_.setns(spaces["mnt"], sys_.CLONE_NEWNS)
+            for space in spaces.values():
+                os.close(space)
+        pid = os.fork()
+        if pid == 0:
+            os.close(tell)
+            keeper.keep(order, control, groups, life, plain=not isolated)
+        os.write(tell, str(pid).encode())
+    except OSError as error:
+        keeper.tell(control, {"failed": f"cannot enter the container: {error}"})
+    finally:
+        os._exit(0)

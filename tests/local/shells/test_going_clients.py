@@ -1,0 +1,34 @@
+"""What the embedded cluster does better than a real one when a client goes or a command does not listen."""
+
+from __future__ import annotations
+
+import secrets
+
+from equipment.waiting import eventually_sync
+from local.shells.person import Person
+from local.shells.scenarios import POD
+
+
+def test_input_that_a_command_does_not_read_does_not_hold_it(person: Person) -> None:
+    done = person.exec(POD, "sh", "-c", "head -c 3; exit 5", given=b"abc" * 500_000)
+    assert (done.code, done.output) == (5, b"abc")
+
+
+def test_a_command_whose_client_vanishes_ends_with_all_it_started(person: Person) -> None:
+    marks = [f"9{secrets.randbelow(10**6):06}{at}" for at in range(3)]
+    script = f"setsid sh -c 'setsid sleep {marks[0]} & sleep {marks[1]}' & echo begun; sleep {marks[2]}"
+    with person.started("exec", POD, "--", "sh", "-c", script) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(6) == b"begun\n"
+        eventually_sync(lambda: all(person.processes(POD, f"sleep {mark}") for mark in marks), what="all run")
+        process.kill()
+        process.wait()
+    for mark in marks:
+        person.no_process(POD, f"sleep {mark}")
+
+
+def test_a_terminal_that_is_closed_ends_what_ran_in_it(person: Person) -> None:
+    mark = f"6{secrets.randbelow(10**6):06}"
+    with person.terminal("exec", "-it", POD, "--", "sh", "-c", f"trap '' HUP; sleep {mark}; sleep {mark}"):
+        eventually_sync(lambda: person.processes(POD, f"sleep {mark}"), what="it sleeps")
+    person.no_process(POD, f"sleep {mark}")
