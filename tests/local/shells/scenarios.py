@@ -12,6 +12,7 @@ from pathlib import Path
 
 from equipment.waiting import eventually_sync
 from local.shells.person import Person
+from local.shells.world import container, pod
 
 POD = "box"
 MANY = 200
@@ -88,11 +89,11 @@ def what_cannot_be_entered_is_refused_in_plain_words(person: Person) -> None:
         done = person.run("exec", *words, "--", "true")
         assert (done.code, done.errors) == (1, said)
     path = f"/api/v1/namespaces/{person.namespace}/pods"
-    for pod, said in (
+    for name, said in (
         (POD, "Upgrade request required"),
         ("two", "a container name must be specified for pod two, choose one of: [main ended]"),
     ):
-        assert person.run("get", "--raw", f"{path}/{pod}/exec?command=true").errors == (
+        assert person.run("get", "--raw", f"{path}/{name}/exec?command=true").errors == (
             f"Error from server (BadRequest): {said}\n"
         )
 
@@ -210,3 +211,25 @@ def a_tree_of_files_is_copied_in_and_out(person: Person) -> None:
 def contents(folder: Path) -> dict[str, bytes | None]:
     found = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
     return {name: path.read_bytes() if path.is_file() else None for name, path in found.items()}
+
+
+@scenario
+def what_a_container_says_is_shown_while_attached_until_it_ends(person: Person) -> None:
+    name = f"talker-{secrets.token_hex(3)}"
+    script = "echo before; until [ -e /tmp/stop ]; do echo tick; sleep 0.2; done; echo oh >&2; echo bye; exit 3"
+    made = person.server.request(
+        "POST", f"/api/v1/namespaces/{person.namespace}/pods", pod(name, container(command=["sh", "-c", script]))
+    )
+    assert made.status == 201, made
+    eventually_sync(lambda: b"tick" in person.run("logs", name).output, what="it talks")
+    with person.started("attach", name) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(5) == b"tick\n"
+        assert person.exec(name, "touch", "/tmp/stop").code == 0
+        assert process.stdout.read().replace(b"tick\n", b"") == b"bye\n"
+        assert process.stderr.read().endswith(b"oh\n")
+        assert process.wait(60) == 0
+    done = person.run("attach", "two", "-c", "ended")
+    where = f"two_{person.namespace}"
+    assert done.errors.endswith(f"unable to upgrade connection: container ended not found in pod {where}\n")

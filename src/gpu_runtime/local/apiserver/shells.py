@@ -77,6 +77,10 @@ class ShellSource(Protocol):
         """Raises NotRunning or CannotStart."""
         ...
 
+    async def attach(self, pod: Object, request: ShellRequest) -> Shell:
+        """What a container's own program says from now on. Raises NotRunning."""
+        ...
+
     async def connect(self, pod: Object, port: int) -> Connection:
         """Raises NotRunning or CannotConnect."""
         ...

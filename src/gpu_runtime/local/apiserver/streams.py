@@ -26,11 +26,29 @@ async def execute(cluster: Cluster, call: Call) -> web.StreamResponse:
     return await _shell(cluster, call, _execute)
 
 
+async def attach(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """Shows what a container's own program says from now on."""
+    return await _shell(cluster, call, _attach)
+
+
+async def _attach(source: ShellSource, pod: Object, request: ShellRequest) -> Shell:
+    try:
+        return await source.attach(pod, request)
+    except NotRunning as error:
+        about = pod["metadata"]
+        where = f"{about['name']}_{about['namespace']}"
+        raise internal(
+            f"unable to upgrade connection: container {request.container} not found in pod {where}"
+        ) from error
+
+
 async def _execute(source: ShellSource, pod: Object, request: ShellRequest) -> Shell:
     if not request.command:
         raise internal("unable to upgrade connection: you must specify at least 1 command for the container")
     try:
         return await source.execute(pod, request)
+    except NotRunning as error:
+        raise internal(f'unable to upgrade connection: container not found ("{request.container}")') from error
     except CannotStart as error:
         text = (
             "Internal error occurred: error executing command in container: failed to exec in container:"
@@ -55,8 +73,6 @@ async def _shell(cluster: Cluster, call: Call, begin: Opener) -> web.StreamRespo
     await opened(channels, call.request)
     try:
         shell = await begin(source, pod, request)
-    except NotRunning:
-        await channels.fail(internal(f'unable to upgrade connection: container not found ("{request.container}")'))
     except Status as status:
         await channels.fail(status)
     else:
@@ -112,4 +128,4 @@ async def opened(channels: Channels, request: web.BaseRequest) -> None:
 
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
-STREAMS: dict[str, Handler] = {"exec": execute}
+STREAMS: dict[str, Handler] = {"exec": execute, "attach": attach}

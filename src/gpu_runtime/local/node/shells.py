@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from gpu_runtime.local.apiserver.shells import CannotConnect, CannotStart, NotRunning, ShellRequest
+from gpu_runtime.local.node.attaching import Attached
 from gpu_runtime.local.node.descriptors import Descriptor, Stream, readable
 from gpu_runtime.local.node.records import PodFiles
 from gpu_runtime.local.node.shim.keeper import receive
@@ -58,6 +59,11 @@ class PodShells:
         if descriptors:
             ours = {"stdout": Descriptor(descriptors[0])}
         return Command(control, ours, tty=request.tty)
+
+    async def attach(self, pod: Mapping[str, Any], request: ShellRequest) -> Attached:
+        files = self._files(pod)
+        attempt = running_attempt(files, request.container)
+        return Attached(files, request, attempt)
 
     async def connect(self, pod: Mapping[str, Any], port: int) -> Stream:
         try:
