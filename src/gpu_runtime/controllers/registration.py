@@ -18,7 +18,7 @@ from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate, is_gated
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
-from gpu_runtime.controllers.kinds.workloads import PodView, ReplicaSetView
+from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.status_writer import StatusWriter
@@ -28,6 +28,7 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.controller import Controller, Source, mapped, owned, primary
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.manager import Manager
+from gpu_runtime.kube.queue import FIRST
 
 
 def add_controllers(
@@ -44,6 +45,14 @@ def add_controllers(
         "stockpool": _stock_pools(manager, caches, records, settings, recorder, clock),
         "gpuunit": _gpu_units(manager, caches, records, settings, recorder, clock),
     }
+
+
+def urgency(workload: Deployment) -> int:
+    """One that runs comes first: only its status is left to write, and somebody waits to read it.
+
+    In a burst, hundreds of others that are still to be built would each make it wait for several requests.
+    """
+    return FIRST if workload.status.availableReplicas else 1
 
 
 def _stock_pools(
@@ -68,7 +77,7 @@ def _stock_pools(
     )
     sources: list[Source[Any]] = [
         primary(caches.pools.store),
-        owned(caches.deployments.store, STOCK_POOLS),
+        owned(caches.deployments.store, STOCK_POOLS, urgent=urgency),
         owned(caches.services.store, STOCK_POOLS),
         mapped(caches.replica_sets, runs_for),
         mapped(caches.pods, runs_for),
@@ -111,7 +120,7 @@ def _gpu_units(
     sources: list[Source[Any]] = [
         primary(caches.units.store, urgent=lambda unit: not is_stock(unit, settings)),
         # Looked at from the start on, as the units are, by the name that both have: its unit may be gone since.
-        replace(owned(caches.deployments.store, GPU_UNITS), is_primary=True),
+        replace(owned(caches.deployments.store, GPU_UNITS, urgent=urgency), is_primary=True),
         owned(caches.services.store, GPU_UNITS),
         owned(caches.policies.store, GPU_UNITS),
         mapped(caches.replica_sets, runs_for),

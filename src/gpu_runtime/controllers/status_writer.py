@@ -68,7 +68,8 @@ class StatusWriter(Generic[T]):
         if before is None:
             # Where many begin at once, an object is old before its turn comes: what it waits for has just begun.
             since, patience = (workload.deployment if workload else obj).metadata.creationTimestamp, FIRST_SECONDS
-        elif (before.status, before.reason) == (condition.status, condition.reason):
+        elif obj.status.phase == "Progressing":
+            # It says "not yet" already, for this reason or for the one before.
             since, patience = obj.status.lastSyncTime, AGAIN_SECONDS
         else:
             return None  # what it says until then is no longer true

@@ -40,11 +40,11 @@ class Source(Generic[T]):
 
     store: Store[T]
     keys: Callable[[T], Iterable[Key]]
-    urgent: Callable[[T], bool] = lambda _: False
+    urgent: Callable[[T], int] = lambda _: 0
     is_primary: bool = False
 
-    def feed(self, add: Callable[[Key, bool], None]) -> None:
-        """Calls `add` for every key that a change concerns, and with whether that is urgent, from now on."""
+    def feed(self, add: Callable[[Key, int], None]) -> None:
+        """Calls `add` for every key that a change concerns, and with how urgent that is, from now on."""
 
         def on_change(delta: Delta[T]) -> None:
             # Asked of both: a child that lost its label or owner concerns the one it had.
@@ -66,7 +66,7 @@ def _always(_: Any) -> bool:
     return True
 
 
-def owned(store: Store[T], owner: Resource[Any]) -> Source[T]:
+def owned(store: Store[T], owner: Resource[Any], *, urgent: Callable[[T], int] = _always) -> Source[T]:
     """Children: a change concerns the object of kind `owner` that controls them, before and after the change."""
     group = owner.api_version.rpartition("/")[0]
 
@@ -76,7 +76,7 @@ def owned(store: Store[T], owner: Resource[Any]) -> Source[T]:
             return ()
         return (Key(child.metadata.namespace if owner.namespaced else "", reference.name),)
 
-    return Source(store, owners, urgent=_always)
+    return Source(store, owners, urgent=urgent)
 
 
 def mapped(store: Store[T], keys: Callable[[T], Iterable[Key]]) -> Source[T]:
@@ -142,7 +142,7 @@ class Controller:
         self.queue.close()
         self._stopped.set()
 
-    def _changed(self, key: Key, urgent: bool) -> None:
+    def _changed(self, key: Key, urgent: int) -> None:
         # A standby keeps its caches warm and its queue empty: `run` begins with everything anyway.
         if self.running:
             self.queue.add(key, urgent=urgent)

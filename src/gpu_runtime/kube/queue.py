@@ -12,22 +12,26 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 
 RETRIES = Exponential(first=0.005, most=300.0)
 PATIENCE = 4
+FIRST = 2
 
 
 class Queue:
     """A set of keys that is worked off in order of arrival, those that are urgent before the others.
 
-    A key added while it waits is not added again; one added while it is being worked on waits for `done` and is then
-    worked on once more. However many are urgent, every fourth key is one of the others: nothing waits for ever.
+    There are two degrees of urgency: 1 (or True), and FIRST for keys whose work is short and awaited by somebody. A key
+    added while it waits is not added again; one added while it is being worked on waits for `done` and is then worked
+    on once more. However many are urgent, of four keys one is urgent and one is one of the others: nothing waits for
+    ever.
     """
 
     def __init__(self, *, retries: Exponential = RETRIES, clock: Clock = SYSTEM_CLOCK) -> None:
         self._retries = retries
         self._clock = clock
+        self._first: OrderedDict[Key, None] = OrderedDict()
         self._urgent: OrderedDict[Key, None] = OrderedDict()
         self._others: OrderedDict[Key, None] = OrderedDict()
         self._busy: set[Key] = set()
-        self._again: dict[Key, bool] = {}  # busy and to be worked on once more: whether that is urgent
+        self._again: dict[Key, int] = {}  # busy and to be worked on once more: how urgent that is
         self._taken = 0
         self._due: dict[Key, float] = {}  # the earliest time of each delayed key
         self._heap: list[tuple[float, Key]] = []
@@ -37,19 +41,23 @@ class Queue:
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._urgent) + len(self._others)
+        return len(self._first) + len(self._urgent) + len(self._others)
 
-    def add(self, key: Key, *, urgent: bool = False) -> None:
+    def add(self, key: Key, *, urgent: int = 0) -> None:
         """`key` needs work now; what became urgent stays so until it is worked on."""
         if self._closed:
             return
         if key in self._busy:
-            self._again[key] = urgent or self._again.get(key, False)
+            self._again[key] = max(urgent, self._again.get(key, 0))
             return
-        if urgent:
+        if urgent >= FIRST:
+            self._urgent.pop(key, None)
+            self._others.pop(key, None)
+            self._first[key] = None
+        elif urgent and key not in self._first:
             self._others.pop(key, None)
             self._urgent[key] = None
-        elif key not in self._urgent:
+        elif key not in self._urgent and key not in self._first:
             self._others[key] = None
         self._wake()
 
@@ -82,10 +90,16 @@ class Queue:
         if not len(self):
             return None
         self._taken += 1
-        others_turn = not self._urgent or (self._others and self._taken % PATIENCE == 0)
-        key, _ = (self._others if others_turn else self._urgent).popitem(last=False)
+        key, _ = self._next().popitem(last=False)
         self._busy.add(key)
         return key
+
+    def _next(self) -> OrderedDict[Key, None]:
+        if self._others and self._taken % PATIENCE == 0:
+            return self._others
+        if self._urgent and self._taken % PATIENCE == 2:
+            return self._urgent
+        return self._first or self._urgent or self._others
 
     async def get(self) -> Key | None:
         """The next key, when there is one; None once the queue is closed."""
@@ -113,7 +127,7 @@ class Queue:
 
     def pending(self) -> set[Key]:
         """Every key that is waiting, delayed or to be worked on once more."""
-        return {*self._urgent, *self._others, *self._again, *self._due}
+        return {*self._first, *self._urgent, *self._others, *self._again, *self._due}
 
     def close(self) -> None:
         """No more work is handed out; what waits for some is told so."""

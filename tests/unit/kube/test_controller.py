@@ -219,7 +219,7 @@ def test_a_cluster_scoped_owner_has_a_key_without_namespace() -> None:
 async def test_any_relation_can_be_mapped() -> None:
     store = Store[ConfigMap]()
     source: Source[ConfigMap] = mapped(store, lambda obj: [Key("", obj.metadata.namespace)])
-    seen: list[tuple[Key, bool]] = []
+    seen: list[tuple[Key, int]] = []
     source.feed(lambda key, urgent: seen.append((key, urgent)))
     store.upsert(a_config_map("a", 1))
     assert seen == [(Key("", "ns"), True)]
@@ -227,7 +227,7 @@ async def test_any_relation_can_be_mapped() -> None:
 
 def test_an_objects_own_change_is_urgent_only_where_somebody_awaits_it() -> None:
     store = Store[ConfigMap]()
-    seen: list[bool] = []
+    seen: list[int] = []
     for source in (primary(store), primary(store, urgent=lambda obj: obj.metadata.name == "a")):
         source.feed(lambda _, urgent: seen.append(urgent))
     store.upsert(a_config_map("a", 1))

@@ -10,7 +10,7 @@ from equipment.clock import FakeClock
 from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.kube.queue import Queue
+from gpu_runtime.kube.queue import FIRST, Queue
 
 A, B = Key("ns", "a"), Key("ns", "b")
 KEYS = st.sampled_from([Key("ns", name) for name in "abcd"])
@@ -26,8 +26,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.owed: set[Key] = set()
         self.busy: list[Key] = []
 
-    @rule(key=KEYS, urgent=st.booleans())
-    def add(self, key: Key, urgent: bool) -> None:
+    @rule(key=KEYS, urgent=st.integers(0, FIRST))
+    def add(self, key: Key, urgent: int) -> None:
         self.queue.add(key, urgent=urgent)
         self.owed.add(key)
 
@@ -69,7 +69,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_twice(self) -> None:
-        assert not self.queue._urgent.keys() & self.queue._others.keys()
+        waiting = [*self.queue._first, *self.queue._urgent, *self.queue._others]
+        assert len(waiting) == len(set(waiting)) == len(self.queue)
 
     def teardown(self) -> None:
         """Whatever happened, everything owed can be worked off in the end."""
@@ -119,7 +120,7 @@ def test_a_key_that_waits_is_not_added_twice() -> None:
     assert [queue.try_get(), queue.try_get(), queue.try_get()] == [A, B, None]
 
 
-@mutant("kube/queue.py", "self._others.pop(key, None)", "return")
+@mutant("kube/queue.py", "elif urgent and key not in self._first:", "elif False:")
 def test_what_is_urgent_comes_first_also_when_it_becomes_so_while_it_waits() -> None:
     queue = Queue()
     queue.add(A)
@@ -128,7 +129,19 @@ def test_what_is_urgent_comes_first_also_when_it_becomes_so_while_it_waits() -> 
     assert [queue.try_get(), queue.try_get(), queue.try_get()] == [B, A, None]
 
 
-@mutant("kube/queue.py", "urgent=self._again.pop(key)", "urgent=bool(self._again.pop(key) and False)")
+@mutant("kube/queue.py", "if urgent >= FIRST:", "if False:")
+@mutant("kube/queue.py", "elif urgent and key not in self._first:", "elif urgent:")
+def test_what_somebody_awaits_comes_before_all_that_is_urgent_and_stays_there() -> None:
+    queue = Queue()
+    queue.add(A, urgent=True)
+    queue.add(B, urgent=True)
+    queue.add(B, urgent=FIRST)
+    queue.add(B, urgent=True)
+    assert [queue.try_get(), queue.try_get(), queue.try_get()] == [B, A, None]
+
+
+@mutant("kube/queue.py", "max(urgent, self._again.get(key, 0))", "urgent")
+@mutant("kube/queue.py", "urgent=self._again.pop(key)", "urgent=self._again.pop(key) and 0")
 def test_what_becomes_urgent_while_it_is_worked_on_comes_first_afterwards() -> None:
     queue = Queue()
     queue.add(A)
@@ -138,6 +151,19 @@ def test_what_becomes_urgent_while_it_is_worked_on_comes_first_afterwards() -> N
     queue.add(A)
     queue.done(A)
     assert [queue.try_get(), queue.try_get()] == [A, B]
+
+
+@mutant("kube/queue.py", "self._taken % PATIENCE == 2", "False")
+def test_what_is_urgent_does_not_wait_for_ever_for_what_comes_first() -> None:
+    queue = Queue()
+    queue.add(B, urgent=True)
+    taken: list[Key | None] = []
+    while B not in taken:
+        queue.add(A, urgent=FIRST)
+        taken.append(queue.try_get())
+        queue.done(A)
+        assert len(taken) < 10
+    assert taken.count(A) <= 3
 
 
 @mutant("kube/queue.py", "self._taken % PATIENCE == 0", "False")

@@ -1,0 +1,47 @@
+"""What is worked on first while many units start at once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from equipment.fault_proxy import creates, updates, watches
+from equipment.mutation import mutant
+from gpu_runtime.api.meta.object import Key
+from kube.controllers.test_gpuunit import demo_unit
+from kube.controllers.world import World
+
+OTHERS = [f"later-{number}" for number in range(8)]
+
+
+@mutant("controllers/registration.py", "return FIRST if workload.status.availableReplicas else 1", "return 1")
+@mutant("controllers/registration.py", "GPU_UNITS, urgent=urgency), is_primary=True)", "GPU_UNITS), is_primary=True)")
+async def test_a_unit_that_runs_is_called_ready_before_the_others_of_a_burst_are_built(world: World) -> None:
+    one_worker = msgspec.structs.replace(world.settings, workers=1)
+    async with world.reconciling(one_worker):
+        queue, mine = world.controllers["gpuunit"].queue, Key(world.namespace, "runs")
+        unseen = world.proxy.on(watches("deployments")).freeze()
+        await world.create(demo_unit(world, "runs"))
+
+        async def available() -> bool:
+            found = await world.find("Deployment")
+            return bool(found) and found[0].get("status", {}).get("availableReplicas") == 1
+
+        await world.until(available, "the Deployment is available, unseen by the controller")
+        held = world.proxy.on(creates("networkpolicies").named("busy"), times=1).hold()
+        await world.create(demo_unit(world, "busy"))
+        await held.arrived()
+        for name in OTHERS:
+            await world.create(demo_unit(world, name))
+        others = {Key(world.namespace, name) for name in OTHERS}
+        await world.until(lambda: others <= queue.pending(), "the only worker is busy, and the others wait")
+        mark = world.proxy.mark()
+        unseen.thaw()
+        await world.until(lambda: mine in queue.pending(), "the Deployment was seen")
+        held.release()
+        told = updates("gpuunits").subresource("status").named("runs")
+        await world.proxy.seen(told, since=mark)
+        built = creates("networkpolicies").in_namespace(world.namespace)
+        order = [each.call.name or each.name for each in world.proxy.calls(told | built, since=mark)]
+    before = order[: order.index("runs")]
+    # The one that was held, and in the worst case one more: nothing waits for ever.
+    assert len(before) <= 2, order
