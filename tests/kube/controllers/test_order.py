@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 
 from equipment.fault_proxy import creates, updates, watches
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.kube.clock import SystemClock
 from kube.controllers.test_gpuunit import demo_unit
+from kube.controllers.test_handover import ready_stock
+from kube.controllers.test_release import admitted
 from kube.controllers.world import World
 
 OTHERS = [f"later-{number}" for number in range(8)]
@@ -45,3 +50,32 @@ async def test_a_unit_that_runs_is_called_ready_before_the_others_of_a_burst_are
     before = order[: order.index("runs")]
     # The one that was held, and in the worst case one more: nothing waits for ever.
     assert len(before) <= 2, order
+
+
+class Stopped(SystemClock):
+    """A clock that stands still when it is told to; until then all that was made is old by it."""
+
+    stands: datetime | None = None
+
+    def now(self) -> datetime:
+        return self.stands or super().now() + timedelta(minutes=1)
+
+
+@mutant(
+    "controllers/status_writer.py",
+    'elif obj.status.phase == "Progressing":',
+    "elif (before.status, before.reason) == (condition.status, condition.reason):",
+)
+async def test_a_unit_that_waited_for_its_stock_is_next_called_ready_and_not_waiting_for_something_else(
+    world: World,
+) -> None:
+    clock = Stopped()
+    async with world.reconciling(clock=clock):
+        await admitted(world, await ready_stock(world))
+        await world.becomes("GPUUnit", "demo", "AwaitingStock", "stock-1 is not released yet")
+        clock.stands = clock.now()
+        await world.remove("GPUUnit", "stock-1", world.stock_namespace)
+        await world.becomes("GPUUnit", "demo", "UnitReady")
+    written = world.proxy.writes(updates("gpuunits").subresource("status").named("demo"))
+    said = [each.call.body["status"]["conditions"][0]["reason"] for each in written if each.applied]
+    assert said == ["AwaitingStock", "UnitReady"]
