@@ -71,11 +71,47 @@ class _Server(web.Server):
 
 
 class _Protocol(web.RequestHandler):
-    __slots__ = ("_refuse",)
+    __slots__ = ("_refuse", "_stalled", "_stalled_seconds")
 
-    def __init__(self, manager: web.Server, *, refuse: Refuse, **options: Any) -> None:
+    def __init__(
+        self, manager: web.Server, *, refuse: Refuse, stalled_seconds: float | None = None, **options: Any
+    ) -> None:
         super().__init__(manager, **options)
         self._refuse = refuse
+        self._stalled_seconds = stalled_seconds
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write; one that stops reading must not hold what is here for ever."""
+        super().pause_writing()
+        if self.transport is not None:
+            self._watch(self.transport)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def _watch(self, transport: asyncio.Transport) -> None:
+        if self._stalled_seconds is not None:
+            unread, loop = transport.get_write_buffer_size(), asyncio.get_running_loop()
+            self._stalled = loop.call_later(self._stalled_seconds, self._look, transport, unread)
+
+    def _unwatch(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _look(self, transport: asyncio.Transport, unread: int) -> None:
+        """Cuts the connection off unless the client has read something since the last look."""
+        if transport.get_write_buffer_size() < unread:
+            self._watch(transport)
+            return
+        _log.info("a client that reads no more was cut off", peer=str(transport.get_extra_info("peername")))
+        transport.abort()
 
     def log_exception(self, *args: Any, exc_info: BaseException | None = None, **_: Any) -> None:
         """Only a defect of ours gets a trace: a body that nobody could decode is its client's mistake."""

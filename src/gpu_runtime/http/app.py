@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry
 
+from gpu_runtime.http.deadline import LIMIT, REQUEST_SECONDS
 from gpu_runtime.http.errors import COMMON_HEADERS, response_to
 from gpu_runtime.http.guard import Guard
 from gpu_runtime.http.load import LOAD, Load
@@ -42,12 +43,14 @@ def application(
     *,
     body_limit: int = BODY_LIMIT,
     most_in_flight: int = MOST_IN_FLIGHT,
+    request_seconds: float = REQUEST_SECONDS,
 ) -> web.Application:
     """The REST API."""
     load = Load(most_in_flight)
     app = web.Application(middlewares=[_envelope(guard, load, Metrics(registry, load))], client_max_size=body_limit)
     app[SERVICES] = services
     app[LOAD] = load
+    app[LIMIT] = request_seconds
     for route in routes:
         app.router.add_route(route.method, BASE + route.path, _handler(route))
     app.on_response_prepare.append(_common_headers)

@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import ContentEncodingError, TransferEncodingError
 
 from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.validation import FieldError, validate
+from gpu_runtime.http.deadline import deadline
 from gpu_runtime.service.errors import InvalidRequest
 from gpu_runtime.service.rules import parse
 from gpu_runtime.service.services import Services
@@ -113,7 +114,8 @@ class Route(Generic[B, Q, P]):
         query = _parameters(self.query, _single(request), "query")
         sent = await self._sent(request)
         body = parse(self.body, sent, partial=self.partial) if self.body is not Nothing else self.body()
-        reply = await self.handler(Call(request, path, query, body, sent))
+        async with deadline(request):
+            reply = await self.handler(Call(request, path, query, body, sent))
         return reply.response() if isinstance(reply, Reply) else reply
 
     async def _sent(self, request: web.Request) -> Mapping[str, Any]:

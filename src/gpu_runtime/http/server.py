@@ -8,8 +8,9 @@ from pathlib import Path
 
 import structlog
 
-from gpu_runtime.config import ConfigError, RuntimeApiSettings
+from gpu_runtime.config import ApiLimits, ConfigError, RuntimeApiSettings
 from gpu_runtime.edge.names import is_loopback, own_names, split_address
+from gpu_runtime.edge.open_files import allow_open_files
 from gpu_runtime.edge.runner import Runner
 from gpu_runtime.http.app import application
 from gpu_runtime.http.errors import malformed
@@ -64,8 +65,9 @@ class RuntimeApi:
             self.manager.metrics.registry,
             body_limit=limits.bodyBytes,
             most_in_flight=limits.requestsInFlight,
+            request_seconds=limits.requestSeconds,
         )
-        app[STREAMS] = streams = Streams(limits.streams)
+        app[STREAMS] = streams = Streams(most_streams(limits))
         app.on_shutdown.append(streams.close)
         add_swagger(app)
         runner = Runner(
@@ -74,6 +76,7 @@ class RuntimeApi:
             shutdown_timeout=self._settings.drainSeconds,
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
+            stalled_seconds=limits.stalledClientSeconds,
         )
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -94,6 +97,12 @@ def platform(settings: RuntimeApiSettings) -> Platform:
         abandoned_after_seconds=settings.operations.abandonedAfterSeconds,
         replay_seconds=settings.operations.replayWaitSeconds,
     )
+
+
+def most_streams(limits: ApiLimits) -> int:
+    """The streams that this process can have: each has a connection to its client, and a log one to the cluster."""
+    room = allow_open_files(2 * limits.streams + limits.requestsInFlight)
+    return min(limits.streams, max(1, (room - limits.requestsInFlight) // 2))
 
 
 def guard(settings: RuntimeApiSettings) -> Guard:

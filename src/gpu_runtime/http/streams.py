@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 
 import msgspec
 import structlog
 from aiohttp import web
 
+from gpu_runtime.http.deadline import DEADLINE
 from gpu_runtime.http.load import LOAD
 from gpu_runtime.http.route import Answer
 from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.service.errors import ServiceError, TooManyRequests
-from gpu_runtime.service.observing import Change
+from gpu_runtime.service.feed import Change
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
 MOST_STREAMS = 500
+FIRST_SECONDS = 2.0  # a log that is silent for so long begins all the same: its client waits for the headers
+EVENTS_A_WRITE = 100
 
 CHANGES = Answer(200, "With watch=true: a server-sent event for every change.", media=EVENT_STREAM)
+_log = structlog.get_logger("http")
 
 
 class Streams:
@@ -29,10 +33,12 @@ class Streams:
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
         self._open: set[asyncio.Task[object]] = set()
+        self._ended: set[asyncio.Task[object]] = set()
 
     async def close(self, _: web.Application) -> None:
         """Ends all streams, so that the process can end; clients resume elsewhere."""
         for task in list(self._open):
+            self._ended.add(task)
             task.cancel()
 
     @asynccontextmanager
@@ -46,9 +52,12 @@ class Streams:
         try:
             yield
         except asyncio.CancelledError:
+            if task not in self._ended:
+                raise  # by somebody else, such as the request's deadline
             task.uncancel()
         finally:
             self._open.discard(task)
+            self._ended.discard(task)
 
 
 STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
@@ -56,14 +65,13 @@ STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 
 @asynccontextmanager
 async def _slot(request: web.Request) -> AsyncIterator[None]:
+    """A stream has a bound of its own: it leaves that of requests when it begins."""
     async with request.app[STREAMS].slot():
         request.app[LOAD].leave(request)
         yield
 
 
-async def send_changes(
-    request: web.Request, changes: AsyncGenerator[Change, None], phase: str = ""
-) -> web.StreamResponse:
+async def send_changes(request: web.Request, changes: AsyncGenerator[Sequence[Change], None]) -> web.StreamResponse:
     """Sends every change as an event; `id` is what a client sends as Last-Event-ID to go on from there."""
 
     def trouble(error: Exception) -> bytes:
@@ -71,81 +79,78 @@ async def send_changes(
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(changes):
-            async for change in changes:
-                yield _event(change, phase)
+            async for batch in changes:
+                for first in range(0, len(batch), EVENTS_A_WRITE):
+                    yield b"".join(map(_event, batch[first : first + EVENTS_A_WRITE]))
 
-    return await _send(request, EVENT_STREAM, events(), silence=b": still here\n\n", trouble=trouble)
+    return await _send(request, EVENT_STREAM, events(), trouble=trouble)
 
 
 async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -> web.StreamResponse:
     """Sends text as it comes."""
 
     def trouble(error: Exception) -> bytes:
-        structlog.get_logger("http").warning("a log ended early", problem=str(error))
+        _log.warning("a log ended early", problem=str(error))
         return b""
 
-    return await _send(request, "text/plain; charset=utf-8", pieces, silence=b"", trouble=trouble)
+    return await _send(request, "text/plain; charset=utf-8", _with_pauses(pieces), trouble=trouble)
 
 
 async def _send(
-    request: web.Request,
-    media: str,
-    pieces: AsyncGenerator[bytes, None],
-    *,
-    silence: bytes,
-    trouble: Callable[[Exception], bytes],
+    request: web.Request, media: str, pieces: AsyncGenerator[bytes, None], *, trouble: Callable[[Exception], bytes]
 ) -> web.StreamResponse:
-    """Sends pieces until they end or the client is gone. What goes wrong before the first is a proper answer."""
+    """Sends pieces until they end or the client is gone. What goes wrong before the first is a proper answer.
+
+    `pieces` are never silent for long: an empty one shows a client that went away, which a log that nobody writes to
+    would otherwise follow for ever.
+    """
     response = web.StreamResponse(headers={"Content-Type": media, "X-Accel-Buffering": "no"})
     async with _slot(request), aclosing(pieces):
         first = await anext(pieces, b"")
+        request[DEADLINE].reschedule(None)  # a stream that has begun may go on
         await response.prepare(request)
         try:
-            await response.write(first)
-            async for piece in _while_connected(request, pieces, silence):
-                await response.write(piece)
+            await _write(request, response, first)
+            async for piece in pieces:
+                await _write(request, response, piece)
         except ConnectionError:
             return response
         except (KubeError, ServiceError) as error:
             with suppress(ConnectionError):
-                await response.write(trouble(error))
+                await _write(request, response, trouble(error))
     with suppress(ConnectionError):
         await response.write_eof()
     return response
 
 
-async def _while_connected(
-    request: web.Request, pieces: AsyncGenerator[bytes, None], silence: bytes
-) -> AsyncIterator[bytes]:
-    """The pieces, with `silence` through every long pause: proxies close connections without traffic.
-
-    A client that went away shows in a pause too: a log that nobody writes to would otherwise be followed for ever.
-    """
-    while True:
-        pending = asyncio.ensure_future(anext(pieces, None))
-        try:
-            while not (await asyncio.wait((pending,), timeout=HEARTBEAT_SECONDS))[0]:
-                if request.transport is None or request.transport.is_closing():
-                    return
-                if silence:
-                    yield silence
-            piece = pending.result()
-        finally:
-            if not pending.done():
-                pending.cancel()
-                await asyncio.gather(pending, return_exceptions=True)
-        if piece is None:
-            return
-        yield piece
+async def _write(request: web.Request, response: web.StreamResponse, piece: bytes) -> None:
+    """Writes the piece; ConnectionError when the client is gone. The server cuts off a client that reads no more."""
+    if request.transport is None or request.transport.is_closing():
+        raise ConnectionResetError
+    if piece:
+        await response.write(piece)
 
 
-def _event(change: Change, phase: str) -> bytes:
-    lines = [f"event: {change.kind}".encode()]
-    if change.version:
-        lines.append(f"id: {change.version}".encode())
-    if change.unit is not None and phase and change.kind != "deleted" and change.unit.phase != phase:
-        lines[0] = b"event: bookmark"  # what the filter hides is still a place to resume from
-        lines.append(b"data: {}")
-    else:
-        lines.append(b"data: " + (msgspec.json.encode(change.unit) if change.unit is not None else b"{}"))
-    return b"\n".join(lines) + b"\n\n"
+async def _with_pauses(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The pieces, with an empty one in every long pause."""
+    async with aclosing(pieces):
+        pause = FIRST_SECONDS
+        while True:
+            pending = asyncio.ensure_future(anext(pieces, None))
+            try:
+                while not (await asyncio.wait((pending,), timeout=pause))[0]:
+                    pause = HEARTBEAT_SECONDS
+                    yield b""
+                piece = pending.result()
+            finally:
+                if not pending.done():
+                    pending.cancel()
+                    await asyncio.gather(pending, return_exceptions=True)
+            if piece is None:
+                return
+            yield piece
+
+
+def _event(change: Change) -> bytes:
+    place = f"id: {change.version}\n" if change.version else ""
+    return f"event: {change.kind}\n{place}data: ".encode() + change.data + b"\n\n"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -15,15 +15,18 @@ from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.decoding import Listing
 from gpu_runtime.kube.resource import Resource
+from gpu_runtime.kube.store import Store, version_number
 from gpu_runtime.service.cluster import GPU_UNITS
-from gpu_runtime.service.errors import Missing
+from gpu_runtime.service.errors import Missing, Unavailable
+from gpu_runtime.service.feed import Change, Expired, Feed, Wanted
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.units import Units
 from gpu_runtime.service.views import UnitView, unit_view
 
-SILENCE_SECONDS = 15.0
 MOST_EVENTS = 500
+RELIST_SECONDS = 1.0
 
 
 class Pod(Struct, frozen=True):
@@ -72,44 +75,65 @@ class EventView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     lastAt: datetime | None = None
 
 
-@dataclass(frozen=True)
-class Change:
-    """One change of a unit. `version`, where there is one, resumes after it; a `reset` says that all is told anew."""
-
-    kind: Literal["added", "modified", "deleted", "bookmark", "reset"]
-    version: str
-    unit: UnitView | None = None
-
-
 class Observing:
-    """Streams and reads that go to the cluster directly."""
+    """Streams and reads that go to the cluster directly, and changes from the cache of units."""
 
-    def __init__(self, client: Client, units: Units, platform: Platform) -> None:
+    def __init__(self, client: Client, units: Units, platform: Platform, cache: Store[GPUUnit]) -> None:
         self._client = client
         self._units = units
         self._platform = platform
+        self._feed = Feed(cache, self._view, without=platform.stock_namespace)
 
     async def changes(
-        self, namespace: str, *, name: str = "", selector: str = "", since: str = "", seconds: float
-    ) -> AsyncGenerator[Change, None]:
-        """What is there, then every change; with `since` only the changes after that version."""
-        fields = f"metadata.name={name}" if name else ""
-        query = Query(GPU_UNITS, namespace, labels=selector, fields=fields)
-        version = since
+        self, wanted: Wanted, *, selector: str = "", since: str = "", seconds: float, pause: float
+    ) -> AsyncGenerator[list[Change], None]:
+        """What is there, then every change; with `since` only the changes after that version.
+
+        The list is read live, so that it has all that the client knows of. The changes come from the cache: each
+        watcher with a watch of its own would decode every change once more. A bookmark ends each silence of `pause`.
+        """
+        if not self._feed.version:
+            raise Unavailable("units are not known yet: the cluster has not answered since this process began")
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        query = self._query(wanted, selector)
+        version = int(since) if since and await self._known(query, int(since)) else 0
+        told = bool(since)  # the client has something, which a reset takes back
         if version:
-            yield Change("bookmark", version)  # the client sees at once that it is connected
-        else:
-            async for change in self._all(query):
-                version = change.version
-                yield change  # the last one is the bookmark: only from there can the list be resumed
-        try:
-            async for change in self._watch(query, version, seconds):
-                yield change
-        except kube.Gone:
-            # The server no longer keeps what happened since: only the whole picture is honest.
-            yield Change("reset", "")
-            async for change in self._all(query):
-                yield change
+            yield [Change("bookmark", since)]  # the client sees at once that it is connected
+        while True:
+            if not version:
+                if told:
+                    yield [Change("reset")]
+                listing = await self._client.list(query)
+                version, told = version_number(listing.resource_version), True
+                yield self._all(wanted, listing)
+            try:
+                async with aclosing(
+                    self._feed.after(version, wanted, seconds=end - loop.time(), pause=pause)
+                ) as batches:
+                    async for batch in batches:
+                        yield batch
+                return
+            except Expired:
+                version = 0
+                await asyncio.sleep(RELIST_SECONDS)  # the cache may need a moment to follow a server that was restored
+
+    async def _known(self, query: Query[GPUUnit], version: int) -> bool:
+        """Whether a watch can go on after this version; after a restore from backup the server has not come so far."""
+        if version <= self._feed.version:
+            return self._feed.keeps(version)
+        page = await self._client.page(query, limit=1)
+        return version <= version_number(page.resource_version)
+
+    def _query(self, wanted: Wanted, selector: str) -> Query[GPUUnit]:
+        fields = f"metadata.name={wanted.name}" if wanted.name else ""
+        return Query(GPU_UNITS, wanted.namespace, labels=selector, fields=fields)
+
+    def _all(self, wanted: Wanted, listing: Listing[GPUUnit]) -> list[Change]:
+        views = ((unit, self._view(unit)) for unit in listing.items)
+        units = [Change("added", "", view) for unit, view in views if wanted.matches(unit, view)]
+        return [*units, Change("bookmark", listing.resource_version)]  # the list can be resumed only from its end
 
     async def logs(
         self, namespace: str | None, name: str, *, follow: bool, tail: int | None, previous: bool
@@ -146,24 +170,6 @@ class Observing:
             )
             found += page.items
         return [_event_view(event) for event in sorted(found, key=_time)]
-
-    async def _all(self, query: Query[GPUUnit]) -> AsyncIterator[Change]:
-        listing = await self._client.list(query)
-        for unit in listing.items:
-            yield Change("added", "", self._view(unit))
-        yield Change("bookmark", listing.resource_version)
-
-    async def _watch(self, query: Query[GPUUnit], version: str, seconds: float) -> AsyncIterator[Change]:
-        events = self._client.watch(query, resource_version=version, timeout=seconds, silence=seconds + SILENCE_SECONDS)
-        async with aclosing(events):
-            async for event in events:
-                if event.type == "BOOKMARK":
-                    yield Change("bookmark", event.resource_version)
-                elif event.object is not None:
-                    kind: Literal["added", "modified", "deleted"] = (
-                        "added" if event.type == "ADDED" else "modified" if event.type == "MODIFIED" else "deleted"
-                    )
-                    yield Change(kind, event.resource_version, self._view(event.object))
 
     def _view(self, unit: GPUUnit) -> UnitView:
         return unit_view(unit, self._platform.stock_namespace)

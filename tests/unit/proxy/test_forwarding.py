@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from equipment.mutation import mutant
 from unit.proxy.world import UNIT, RawUnit, a_unit, got, proxy_to, send
 
 
@@ -209,3 +210,14 @@ async def test_compressed_answers_arrive_as_the_unit_made_them(unit: RawUnit) ->
         answer = await send(port, f"GET {UNIT}/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     assert b"Content-Encoding: gzip\r\n" in answer
     assert answer.endswith(b"xyz")
+
+
+@pytest.mark.parametrize("location", ["/elsewhere", "http://127.0.0.1:{port}/elsewhere", "http://169.254.169.254/"])
+@mutant("proxy/forwarding.py", "allow_redirects=False", "allow_redirects=True")
+async def test_a_redirect_of_a_unit_is_the_clients_to_follow_and_never_ours(unit: RawUnit, location: str) -> None:
+    target = location.format(port=unit.port)
+    unit.answer = f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode()
+    async with proxy_to(unit.port) as port:
+        answer = await send(port, f"GET {UNIT}/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 302 Found\r\n")
+    assert len(unit.received) == 1

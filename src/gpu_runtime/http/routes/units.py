@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
@@ -11,7 +11,8 @@ from msgspec import Meta
 from gpu_runtime.http.headers import if_match, last_event_id
 from gpu_runtime.http.parameters import Continue, InNamespace, LabelSelector, Limit, Named, NamespaceName
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
-from gpu_runtime.http.streams import CHANGES, send_changes, send_text
+from gpu_runtime.http.streams import CHANGES, HEARTBEAT_SECONDS, send_changes, send_text
+from gpu_runtime.service.feed import Wanted
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
 from gpu_runtime.service.observing import EventView
 from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
@@ -54,7 +55,13 @@ WatchSeconds = Annotated[
 class ListUnits(msgspec.Struct, frozen=True):
     namespace: Namespace = None
     labelSelector: LabelSelector = ""
-    phase: Annotated[str, Meta(max_length=64, description="Only units of this phase, such as Ready.")] = ""
+    phase: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="Only units of this phase, such as Ready. With watch, one that leaves it is told as `deleted`.",
+        ),
+    ] = ""
     limit: Limit = PAGE_SIZE
     token: Continue = msgspec.field(default="", name="continue")
     watch: Watch = False
@@ -86,15 +93,11 @@ async def create(call: Call[CreateGPUUnit, Nothing, Nothing]) -> Reply:
 async def list_all(call: Call[Nothing, ListUnits, Nothing]) -> Reply | web.StreamResponse:
     asked, units = call.query, call.services.units
     if asked.watch:
-        changes = call.services.observing.changes(
-            units.namespace(asked.namespace),
-            selector=asked.labelSelector,
-            since=last_event_id(call.request, asked.resourceVersion),
-            seconds=asked.timeoutSeconds,
-        )
-        return await send_changes(call.request, changes, asked.phase)
-    wanted = Filter(Selector.parse(asked.labelSelector), asked.phase, asked.limit, asked.token)
-    found = units.list(asked.namespace, wanted)
+        labels = Selector.parse(asked.labelSelector)
+        wanted = Wanted(units.namespace(asked.namespace), labels=labels, phase=asked.phase)
+        return await _watch(call, wanted, asked, asked.labelSelector)
+    page = Filter(Selector.parse(asked.labelSelector), asked.phase, asked.limit, asked.token)
+    found = units.list(asked.namespace, page)
     return Reply(found.items, token=found.token)
 
 
@@ -102,14 +105,21 @@ async def get(call: Call[Nothing, GetUnit, Named]) -> Reply | web.StreamResponse
     asked, units = call.query, call.services.units
     view = await units.get(asked.namespace, call.path.name)
     if asked.watch:
-        changes = call.services.observing.changes(
-            view.namespace,
-            name=view.name,
-            since=last_event_id(call.request, asked.resourceVersion),
-            seconds=asked.timeoutSeconds,
-        )
-        return await send_changes(call.request, changes)
+        return await _watch(call, Wanted(view.namespace, view.name), asked)
     return Reply(view, headers=_etag(view))
+
+
+async def _watch(
+    call: Call[Any, Any, Any], wanted: Wanted, asked: ListUnits | GetUnit, selector: str = ""
+) -> web.StreamResponse:
+    changes = call.services.observing.changes(
+        wanted,
+        selector=selector,
+        since=last_event_id(call.request, asked.resourceVersion),
+        seconds=asked.timeoutSeconds,
+        pause=HEARTBEAT_SECONDS,
+    )
+    return await send_changes(call.request, changes)
 
 
 async def update(call: Call[UpdateGPUUnit, InNamespace, Named]) -> Reply:

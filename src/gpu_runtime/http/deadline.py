@@ -1,0 +1,34 @@
+"""How long the work of one request may take, however many calls to the cluster it consists of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from gpu_runtime.service.errors import Unavailable
+
+REQUEST_SECONDS = 30.0
+LIMIT: web.AppKey[float] = web.AppKey("request_seconds", float)
+DEADLINE: web.RequestKey[asyncio.Timeout] = web.RequestKey("deadline", asyncio.Timeout)
+
+
+@asynccontextmanager
+async def deadline(request: web.Request) -> AsyncIterator[None]:
+    """Cancels the block when its time is up and raises Unavailable.
+
+    That is safe at any line: every step follows a record in the cluster, and the same request goes on from there.
+    """
+    seconds = request.app[LIMIT]
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            request[DEADLINE] = limit
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise Unavailable(
+            f"this took longer than {seconds:g} s and was stopped; send the same request again"
+        ) from error

@@ -1,0 +1,226 @@
+"""Changes of units for many watchers, from one cache: each change is decoded and encoded once for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.kube.store import Delta, Store
+from gpu_runtime.service.selector import EVERYTHING, Selector
+from gpu_runtime.service.views import UnitView
+
+MOST_KEPT = 4096  # changes that a watcher may be behind, or resume after
+Kind = Literal["added", "modified", "deleted", "bookmark", "reset"]
+View = Callable[[GPUUnit], UnitView]
+
+
+class Expired(Exception):
+    """The changes after this version are no longer kept: only the whole list is honest."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a unit. `version`, where there is one, resumes after it; a `reset` says that all is told anew."""
+
+    kind: Kind
+    version: str = ""
+    unit: UnitView | None = None
+
+    @cached_property
+    def data(self) -> bytes:
+        """The unit as JSON, encoded once however many watchers there are."""
+        return msgspec.json.encode(self.unit) if self.unit is not None else b"{}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which units a watch is about."""
+
+    namespace: str
+    name: str = ""
+    labels: Selector = EVERYTHING
+    phase: str = ""
+
+    def covers(self, unit: GPUUnit) -> bool:
+        return unit.metadata.namespace == self.namespace and self.name in ("", unit.metadata.name)
+
+    def matches(self, unit: GPUUnit, view: UnitView) -> bool:
+        return (
+            self.covers(unit)
+            and self.labels.matches(unit.metadata.labels)
+            and (not self.phase or view.phase == self.phase)
+        )
+
+
+class _Step:
+    """One change of one unit in the cache. `version` is set on the last step of those that came together."""
+
+    def __init__(self, old: GPUUnit | None, new: GPUUnit | None, view: View) -> None:
+        self.version = ""
+        self._old, self._new = old, new
+        self._view = view
+        self._changes: dict[Kind, Change] = {}
+
+    def seen_by(self, wanted: Wanted) -> Change | None:
+        """The change as a watcher sees it: as on Kubernetes, a unit that no longer matches is deleted."""
+        if not any(unit is not None and wanted.covers(unit) for unit in (self._old, self._new)):
+            return None
+        was = self._old is not None and self._before is not None and wanted.matches(self._old, self._before)
+        matches = self._new is not None and self._after is not None and wanted.matches(self._new, self._after)
+        if not was and not matches:
+            return None
+        return self._change("deleted" if not matches else "modified" if was else "added")
+
+    def _change(self, kind: Kind) -> Change:
+        if kind not in self._changes:
+            self._changes[kind] = Change(kind, self.version, self._after or self._before)
+        return self._changes[kind]
+
+    @cached_property
+    def _before(self) -> UnitView | None:
+        return self._view(self._old) if self._old is not None else None
+
+    @cached_property
+    def _after(self) -> UnitView | None:
+        return self._view(self._new) if self._new is not None else None
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Steps that the cache took in together: one event of a watch, or all that a new list differed in."""
+
+    version: int
+    steps: tuple[_Step, ...]
+
+
+class Feed:
+    """The last changes of a cache, in order. Watchers hold a place in them, so a slow one costs no memory."""
+
+    def __init__(self, store: Store[GPUUnit], view: View, *, without: str = "", most: int = MOST_KEPT) -> None:
+        self._store = store
+        self._view = view
+        self._without = without
+        self._most = most
+        self._batches: deque[_Batch] = deque()
+        self._kept = 0
+        self._first = 0  # number of the first batch that is kept
+        self._floor = 0  # the changes after this version are kept
+        self._newest = 0
+        self._open: list[_Step] = []
+        self._open_at = 0
+        self._changed = asyncio.Event()
+        store.subscribe(self._take)
+
+    @property
+    def version(self) -> int:
+        """How far the cache has come; 0 before its first list."""
+        return self._store.version
+
+    def keeps(self, version: int) -> bool:
+        """Whether all changes after this version are still here."""
+        self._seal()
+        return version >= self._floor
+
+    async def after(
+        self, version: int, wanted: Wanted, *, seconds: float, pause: float
+    ) -> AsyncGenerator[list[Change], None]:
+        """Changes after the version for so many seconds; a bookmark after each pause without one. May be Expired."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        place = self._place(version)
+        paused = False
+        while True:
+            changed = self._changed  # taken before the look: a change that comes after it is not missed
+            place, changes = self._since(place, version, wanted)
+            if changes:
+                yield changes
+            elif paused:
+                yield [Change("bookmark", str(max(version, self.version)))]
+            paused = False
+            left = end - loop.time()
+            if left <= 0:
+                return
+            try:
+                async with asyncio.timeout(min(pause, left)):
+                    await changed.wait()
+            except TimeoutError:
+                paused = True
+
+    def _place(self, version: int) -> int:
+        """The number of the first batch after the version."""
+        if not self.keeps(version):
+            raise Expired
+        place = self._first
+        for batch in self._batches:
+            if batch.version > version:
+                break
+            place += 1
+        return place
+
+    def _since(self, place: int, version: int, wanted: Wanted) -> tuple[int, list[Change]]:
+        self._seal()
+        if place < self._first:
+            raise Expired
+        end = self._first + len(self._batches)
+        changes = [
+            change
+            for number in range(place - self._first, end - self._first)
+            if self._batches[number].version > version
+            for step in self._batches[number].steps
+            if (change := step.seen_by(wanted)) is not None
+        ]
+        return end, changes
+
+    def _take(self, delta: Delta[GPUUnit]) -> None:
+        """Called by the store amid its own change: the version that belongs to it is known only afterwards."""
+        if not self._floor:
+            self._floor = self._store.version  # still 0 during the first list, which is no change
+        if self._open and self._store.version != self._open_at:
+            self._seal()
+        if delta.object.metadata.namespace == self._without:
+            return
+        if not self._open:
+            self._open_at = self._store.version
+            self._changed.set()
+            self._changed = asyncio.Event()
+        self._open += _steps(delta, self._view)
+
+    def _seal(self) -> None:
+        """Closes the batch that is open: its changes are in the cache up to the store's version."""
+        version, steps = self._store.version, self._open
+        self._open = []
+        if not self._floor or version < self._newest:
+            self._begin_anew(version)
+        elif steps:
+            steps[-1].version = str(version)
+            self._batches.append(_Batch(version, tuple(steps)))
+            self._kept += len(steps)
+        self._newest = version
+        while self._kept > self._most:
+            dropped = self._batches.popleft()
+            self._kept -= len(dropped.steps)
+            self._floor = dropped.version
+            self._first += 1
+
+    def _begin_anew(self, version: int) -> None:
+        """After the first list; and after a restore from backup, when the versions kept here say nothing any more."""
+        self._first += len(self._batches) + 1  # no watcher has a place there
+        self._batches.clear()
+        self._kept = 0
+        self._floor = version
+
+
+def _steps(delta: Delta[GPUUnit], view: View) -> Iterator[_Step]:
+    old, new = delta.old, delta.new
+    if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+        yield _Step(old, None, view)  # deleted and made again while nobody looked
+        yield _Step(None, new, view)
+    else:
+        yield _Step(old, new, view)
