@@ -16,12 +16,11 @@ from msgspec import Struct
 
 from gpu_runtime.config.controller_manager import ControllerManagerSettings, SpecSettings, StockSettings, UnitSettings
 from gpu_runtime.config.loading import ConfigError, load_as, show
-from gpu_runtime.config.proxy import EMBEDDED_REFUSED_CIDRS, ProxySettings
+from gpu_runtime.config.proxy import ProxySettings
 from gpu_runtime.config.runtime_api import ApiLimits, OperationSettings, RuntimeApiSettings
 from gpu_runtime.config.shared import Health, Log
 
 __all__ = [
-    "EMBEDDED_REFUSED_CIDRS",
     "PROCESSES",
     "ApiLimits",
     "ConfigError",

@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports, proxy_url
-from gpu_runtime.config import EMBEDDED_REFUSED_CIDRS, PROCESSES, ConfigError, ControllerManagerSettings, load
+from gpu_runtime.config import PROCESSES, ConfigError, ControllerManagerSettings, load
+from gpu_runtime.config.proxy import EMBEDDED_REFUSED_CIDRS
 from gpu_runtime.local.files import write_private
 from gpu_runtime.local.supervisor.folder import Folder
 
