@@ -32,7 +32,9 @@ async def test_caches_that_lag_behind_make_a_controller_write_nothing_twice(worl
             for controller in world.controllers.values():
                 controller.resync()
             await eventually(lambda: all(_reconciled(world, name) > count for name, count in before.items()))  # noqa: B023
-        assert [str(write) for write in world.proxy.writes(~writes("events"), since=mark)] == []
+        again = [str(write) for write in world.proxy.writes(~writes("events"), since=mark)]
+        # Units of earlier tests may still be on their way out in namespaces of theirs.
+        assert [write for write in again if world.namespace in write] == []
 
 
 def _reconciled(world: World, controller: str) -> float:

@@ -113,7 +113,9 @@ async def test_a_command_ends_with_its_container(runtime: PodRuntime, shells: Po
 
 async def test_a_command_ends_with_its_shim(runtime: PodRuntime, shells: PodShells, pod: dict[str, Any]) -> None:
     command, mark = await a_family(shells, pod)
-    os.kill(runtime.files(pod["metadata"]["uid"]).shim_pid(), signal.SIGKILL)
+    shim = runtime.files(pod["metadata"]["uid"]).shim()
+    assert shim is not None
+    os.kill(shim.pid, signal.SIGKILL)
     assert await asyncio.wait_for(command.ended(), LONGEST_SECONDS) == 128 + signal.SIGKILL
     command.close()
     await eventually(lambda: not alive(mark), what="all of it has ended")
