@@ -15,10 +15,14 @@ Segment = tuple[int, int]  # which process, for how many calls
 
 
 class Play:
-    """A scene, and what each process has seen in it: two plays that agree in both can only go on alike."""
+    """A scene, and what each process has seen in it: two plays that agree in both can only go on alike.
 
-    def __init__(self, scene: Scene, histories: Sequence[int] = ()) -> None:
+    Twins are two executors of one operation that choose alike: which of them did what makes no difference.
+    """
+
+    def __init__(self, scene: Scene, histories: Sequence[int] = (), *, twins: bool = False) -> None:
         self.scene = scene
+        self._twins = twins
         self.histories = list(histories) or [0] * len(scene.processes)
 
     def step(self, number: int) -> None:
@@ -29,7 +33,10 @@ class Play:
 
     def state(self) -> int:
         calls = [(process.next, process.done) for process in self.scene.processes]
-        return hash((self.scene.left(), *self.histories, *calls))
+        seen = list(zip(self.histories, calls, strict=True))
+        if self._twins:
+            seen[:2] = sorted(seen[:2])
+        return hash((self.scene.left(), *seen))
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class Exploration:
         for number, length in begun.segments:
             for _ in range(length):
                 scene.trace.append(scene.processes[number].step())
-        return Play(scene, begun.histories)
+        return Play(scene, begun.histories, twins=(0 in self.second) == (1 in self.second))
 
     def _stop_here(self, scene: Scene) -> None:
         left = scene.left()
