@@ -141,6 +141,8 @@ class Script:
         """Delivers nothing more, with the connection open; events are kept until `thaw`, or discarded."""
 
         def attach(stream: WatchStream) -> None:
+            if frozen not in self.board.faults:
+                return  # thawed while the watch was being opened: nobody would thaw this one
             stream.after(after_events, lambda: stream.freeze(discard=discard))
             frozen.on_removal(stream.thaw)
 

@@ -139,6 +139,19 @@ async def test_a_reset_on_the_server_side_is_a_reset_for_the_client(
         assert await watch.is_reset()
 
 
+async def test_a_watch_that_is_opened_after_the_thaw_is_not_frozen(
+    proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
+) -> None:
+    held, frozen = proxy.on(watches()).hold(), proxy.on(watches()).freeze()
+    opening = asyncio.create_task(client.get(WATCH))
+    await held.arrived()
+    frozen.thaw()
+    held.release()
+    async with await opening as answer:
+        publish(tiny, "a")
+        assert await Watch(answer).names(1) == ["MODIFIED a"]
+
+
 async def test_a_frozen_watch_is_silent_and_delivers_what_was_kept_when_it_thaws(
     proxy: FaultProxy, tiny: TinyServer, client: aiohttp.ClientSession
 ) -> None:

@@ -167,7 +167,7 @@ async def test_a_request_waits_for_a_free_connection_no_longer_than_said(
     assert busy.waiting == 3
 
 
-@mutant("kube/transport.py", "total=None, connect=CONNECT_SECONDS,", "total=None, sock_connect=CONNECT_SECONDS,")
+@mutant("kube/transport.py", "total=None, connect=CONNECT_SECONDS,", "total=None,")
 async def test_a_watch_does_not_wait_for_a_server_that_accepts_and_never_greets(
     silent: SilentServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
