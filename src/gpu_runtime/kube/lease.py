@@ -103,9 +103,11 @@ class Election:
             renewTime=self._clock.now().replace(microsecond=1),
         )
         try:
-            await self._client.replace(LEASES, msgspec.structs.replace(self._lease, spec=spec))
-        except KubeError as error:
-            self._log.warning("could not hand back the lease: it runs out by itself", problem=str(error))
+            async with asyncio.timeout(self._terms.give_up):  # later it runs out by itself, and nobody need wait for us
+                await self._client.replace(LEASES, msgspec.structs.replace(self._lease, spec=spec))
+        except (KubeError, TimeoutError) as error:
+            problem = str(error) or "no answer in time"
+            self._log.warning("could not hand back the lease: it runs out by itself", problem=problem)
 
     def _left(self) -> float:
         """Seconds of this term that are left unless it is renewed."""

@@ -86,10 +86,17 @@ class Manager:
         if self._election is not None:
             found[f"lease {self._election.key}"] = self._doubt(self._election) or self._election.problem
         for controller in self._controllers:
-            idle = self.leading.is_set() and not controller.running
-            found[f"controller {controller.name}"] = "not running, although this process leads" if idle else None
+            found[f"controller {controller.name}"] = self._idle(controller)
         found["process"] = "ending" if self._stop is not None and self._stop.is_set() else None
         return found
+
+    def _idle(self, controller: Controller) -> str | None:
+        if self.leading.is_set() is controller.running:
+            return None
+        # The next term begins when the work of the last one has ended.
+        return (
+            "still ends its work of a lost term" if controller.running else "not running, although this process leads"
+        )
 
     def _doubt(self, election: Election) -> str | None:
         if self.leading.is_set() and not election.holds():

@@ -144,7 +144,7 @@ async def test_a_controller_that_ends_while_its_process_leads_ends_the_process(c
     assert [line["part"] for line in logs if line["log_level"] == "critical"] == ["controller copy"]
 
 
-@mutant("kube/manager.py", "if idle else None", "if False else None")
+@mutant("kube/manager.py", "if self.leading.is_set() is controller.running:", "if True:")
 async def test_a_leader_whose_controller_does_not_run_is_not_ready(client: Client, namespace: str) -> None:
     manager = copying(Manager(client), namespace)
     async with running(manager):
@@ -154,6 +154,9 @@ async def test_a_leader_whose_controller_does_not_run_is_not_ready(client: Clien
         assert manager.checks()["controller copy"] == "not running, although this process leads"
         copy.running = True
         assert is_ready(manager)
+        manager.leading.clear()
+        assert manager.checks()["controller copy"] == "still ends its work of a lost term"
+        manager.leading.set()
 
 
 @mutant("kube/manager.py", "background.create_task(_lasting(name, work))", "background.create_task(work)")

@@ -99,3 +99,20 @@ async def test_after_a_slow_renewal_the_next_comes_in_time(
     async with keeping(election):
         await fault_proxy.seen(updates("leases"), within=4)
         await eventually(lambda: (election._left()) == terms.give_up)
+
+
+@mutant(
+    "kube/lease.py",
+    "            async with asyncio.timeout(self._terms.give_up):  # later",
+    "            if True:  # later",
+)
+async def test_a_server_that_is_away_does_not_keep_a_process_from_ending(
+    proxied: Client, fault_proxy: FaultProxy, namespace: str
+) -> None:
+    election = Election(proxied, Key(namespace, "leader"), "first", terms=Terms(duration=2.0, give_up=1.0, retry=0.1))
+    await election.acquire()
+    away = fault_proxy.on(updates("leases")).hold()
+    with capture_logs() as logs:
+        await asyncio.wait_for(election.release(), 20)
+    away.release()
+    assert [line["problem"] for line in logs] == ["no answer in time"]
