@@ -47,6 +47,7 @@ from unit.service.exploration.recorded import Recorded
 from unit.service.exploration.scene import PLATFORM, Impatient, Violation
 
 R = TypeVar("R")
+Caches = tuple[Store[Operation], Store[GPUUnit], Store[StockPool], Namespaces, Shelf]
 STOCK = PLATFORM.stock_namespace
 MOST_TRIES = 20
 MOST_PASSES = 12
@@ -85,6 +86,9 @@ class SeedingScene:
         self.trace: list[str] = []
         self.consumed: set[str] = set()
         self.deleted: set[str] = set()
+        self.sweep_seconds = 7200.0
+        self.caches_last = 1  # replicas that begin with the same caches
+        self._replicas = 0
         self.rules = rules
         for name in (PLATFORM.instance_namespace, STOCK, PLATFORM.system_namespace):
             self.memory.put(NAMESPACES, Namespace(metadata=ObjectMeta(name=name)))
@@ -141,14 +145,14 @@ class SeedingScene:
 
     async def sweeper(self) -> None:
         _, queue, sweeper = self._replica()
-        self.clock.advance(7200)
+        self.clock.advance(self.sweep_seconds)
         await sweeper.sweep()
         await self._work_off(queue)
         await sweeper.retire()
 
     async def controller(self) -> None:
         """One pass over what its caches know at its beginning; every pod runs at once."""
-        self.clock.advance(60)
+        self.clock.advance(5)
         unfinished = Store[Operation]()
         gate = self.rules.gate(self.memory, OperationRecords(self.memory, unfinished), self.clock)  # type: ignore[arg-type]
         unfinished.replace(self._unfinished(), "1")
@@ -208,19 +212,15 @@ class SeedingScene:
         return [each for each in self.memory.of_kind(OPERATIONS) if UNFINISHED in each.metadata.labels]
 
     def _replica(self) -> tuple[StockUnits, SeedingQueue, Sweeper]:
-        """A replica whose caches know what is there now, and never hear of a change."""
+        """A replica whose caches know what was there a moment ago, and never hear of a change."""
+        if self._replicas % self.caches_last == 0:
+            self._caches = self._snapshot()
+        self._replicas += 1
+        records, cache, pools, namespaces, shelf = self._caches
         operations = Operations(self.memory, PLATFORM.system_namespace, self.clock)
-        records, cache, pools, places = Store[Operation](), Store[GPUUnit](), Store[StockPool](), Store[Namespace]()
-        cache.index(BY_SPEC, by_spec)
-        cache.index(BY_OPERATION, by_operation)
-        records.replace(self._unfinished(), "1")
-        cache.replace(self.memory.of_kind(GPU_UNITS), "1")
-        places.replace(self.memory.of_kind(NAMESPACES), "1")
-        shelf = Shelf(self.memory, cache, STOCK, lambda _: True, self.rng)
         seeding = self.rules.seeding(self.memory, operations, shelf, STOCK, one_by_one)
         queue = SeedingQueue(seeding, operations)
         units, of_pools = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
-        namespaces = Namespaces(self.memory, places)
         sweeper = Sweeper(
             self.memory,
             operations,
@@ -237,3 +237,13 @@ class SeedingScene:
             self.memory, operations, PLATFORM, units, namespaces, seeding, queue, Impatient(Store[Operation]())
         )
         return stock, queue, sweeper
+
+    def _snapshot(self) -> Caches:
+        records, cache, places = Store[Operation](), Store[GPUUnit](), Store[Namespace]()
+        cache.index(BY_SPEC, by_spec)
+        cache.index(BY_OPERATION, by_operation)
+        records.replace(self._unfinished(), "1")
+        cache.replace(self.memory.of_kind(GPU_UNITS), "1")
+        places.replace(self.memory.of_kind(NAMESPACES), "1")
+        shelf = Shelf(self.memory, cache, STOCK, lambda _: True, self.rng)
+        return records, cache, Store[StockPool](), Namespaces(self.memory, places), shelf
