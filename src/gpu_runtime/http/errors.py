@@ -75,6 +75,8 @@ def response_to(error: Exception) -> web.Response:
             return _of_routing(error)
         case KubeError():
             return response_to(refusal(error))
+        case ConnectionError():  # to the client: the cluster's are KubeErrors
+            return error_response(400, "invalid_request", "the connection ended before the answer")
         case TimeoutError():
             return response_to(service.Unavailable("the cluster did not answer in time"))
         case service.ServiceError():

@@ -108,8 +108,8 @@ async def _send(
     async with _slot(request), aclosing(pieces):
         first = await anext(pieces, b"")
         request[DEADLINE].reschedule(None)  # a stream that has begun may go on
-        await response.prepare(request)
         try:
+            await response.prepare(request)
             await _write(request, response, first)
             async for piece in pieces:
                 await _write(request, response, piece)

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from equipment.mutation import mutant
 from equipment.waiting import eventually
@@ -28,12 +29,14 @@ class Source:
 
     first: bytes = b""
     pieces: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
+    began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stream(self, call: Call[Any, Any, Any]) -> web.StreamResponse:
         return await send_text(call.request, self._all())
 
     async def _all(self) -> AsyncGenerator[bytes, None]:
+        self.began.set()
         try:
             if self.first:
                 yield self.first
@@ -95,6 +98,20 @@ async def test_a_followed_log_that_nobody_writes_to_begins_and_a_client_that_lef
         assert response.status == 200  # the headers come although there is no line
         response.close()
         await eventually(source.ended.is_set, what="the stream has ended")
+
+
+async def test_a_client_that_leaves_before_a_stream_begins_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_module, "FIRST_SECONDS", 60.0)
+    source = Source()
+    with capture_logs() as logs:
+        async with serving(route("/log", source.stream)) as url:
+            client = await unread_stream(url)
+            await asyncio.wait_for(source.began.wait(), 60)
+            client.close()
+            source.pieces.put_nowait(b"a line")
+            source.pieces.put_nowait(b"another")
+            await eventually(source.ended.is_set, what="the stream has ended")
+    assert [entry for entry in logs if entry["log_level"] == "error"] == []
 
 
 @mutant("http/streams.py", "request.app[LOAD].leave(request)", "pass")
