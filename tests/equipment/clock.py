@@ -1,8 +1,10 @@
-"""A clock that stands still until a test moves it."""
+"""Clocks of tests: one that stands still until a test moves it, and one that is ahead of the server."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+
+from gpu_runtime.kube.clock import SystemClock
 
 
 class FakeClock:
@@ -17,3 +19,10 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.seconds += seconds
+
+
+class Later(SystemClock):
+    """A clock by which everything is old: nobody is waited for out of patience."""
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(minutes=1)

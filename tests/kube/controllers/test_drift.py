@@ -9,9 +9,12 @@ import pytest
 from equipment.builders import a_deployment, a_service, a_stock_pool
 from equipment.builders.base import Builder
 from equipment.fault_proxy import creates
+from equipment.mutation import mutant
 from gpu_runtime.controllers import verdict
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import Document, World
+
+REGISTRATION = "controllers/registration.py"
 
 
 async def ready_unit(world: World) -> Document:
@@ -81,25 +84,61 @@ async def test_a_deleted_deployment_is_made_again(world: World) -> None:
         await world.becomes("GPUUnit", "demo", "UnitReady")
 
 
-async def test_an_edited_service_and_policy_are_put_back(world: World) -> None:
+# One child is edited in each test: the reconcile that one edit causes would put the others back as well.
+@mutant(REGISTRATION, "owned(caches.services.store, GPU_UNITS),", "")
+async def test_an_edited_service_is_put_back(world: World) -> None:
     async with world.reconciling():
         await ready_unit(world)
         await world.change(
             "Service", "demo", {"spec": {"type": "NodePort", "ports": [{"name": "x", "port": 1, "targetPort": 1}]}}
         )
-        await world.change("NetworkPolicy", "demo", {"spec": {"egress": [{}]}})
 
         async def put_back() -> bool:
             service = await world.read("Service", "demo")
-            policy = await world.read("NetworkPolicy", "demo")
             assert service["spec"]["type"] == "ClusterIP"
-            assert [port["port"] for port in service["spec"]["ports"]] == [8080]
-            return len(policy["spec"]["egress"]) == 2
+            return [port["port"] for port in service["spec"]["ports"]] == [8080]
 
-        await world.until(put_back, "Service and NetworkPolicy are as they were")
+        await world.until(put_back, "the Service is as it was")
         await world.settled()
 
 
+@mutant(REGISTRATION, "owned(caches.policies.store, GPU_UNITS),", "")
+async def test_an_edited_network_policy_is_put_back(world: World) -> None:
+    async with world.reconciling():
+        await ready_unit(world)
+        await world.change("NetworkPolicy", "demo", {"spec": {"egress": [{}]}})
+
+        async def put_back() -> bool:
+            return len((await world.read("NetworkPolicy", "demo"))["spec"]["egress"]) == 2
+
+        await world.until(put_back, "the NetworkPolicy is as it was")
+        await world.settled()
+
+
+@mutant(REGISTRATION, "owned(caches.policies.store, GPU_UNITS),", "")
+async def test_a_deleted_network_policy_is_made_again(world: World) -> None:
+    async with world.reconciling():
+        await ready_unit(world)
+        await world.remove("NetworkPolicy", "demo")
+
+        async def made_again() -> bool:
+            return await world.exists("NetworkPolicy", "demo")
+
+        await world.until(made_again, "the NetworkPolicy is there again")
+
+
+@mutant("controllers/child_writer.py", "and is_controlled_by(cached.metadata, parent.metadata)", "")
+async def test_a_foreign_service_is_left_alone_by_a_unit_without_ports(world: World) -> None:
+    labels = {"app.kubernetes.io/managed-by": "gpu-runtime"}
+    there = await world.create(a_service("demo", world.namespace).labelled(labels))
+    async with world.reconciling():
+        await world.create(demo_unit(world).spec(template={}, access={}))
+        await world.becomes("GPUUnit", "demo", "UnitReady")
+        await world.settled()
+    assert (await world.read("Service", "demo"))["metadata"]["uid"] == there["metadata"]["uid"]
+
+
+@mutant(REGISTRATION, "owned(caches.services.store, GPU_UNITS),", "")
 async def test_a_deleted_service_is_made_again(world: World) -> None:
     async with world.reconciling():
         await ready_unit(world)

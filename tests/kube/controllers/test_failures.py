@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from equipment.builders import a_stock_pool
+from equipment.clock import Later
+from equipment.mutation import mutant
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import Document, World
 
@@ -66,6 +68,25 @@ async def test_a_container_that_does_not_start_says_why_until_it_does(
         assert unit["status"]["phase"] == "Ready"
         await world.settled()
     assert await world.events("demo", "PodStartupFailed")
+
+
+@mutant(
+    "controllers/registration.py",
+    "mapped(caches.pods, runs_for),\n        mapped(caches.units.store",
+    "mapped(caches.units.store",
+)
+async def test_a_change_of_the_pod_alone_is_told(world: World) -> None:
+    async with world.reconciling(clock=Later()):
+        await world.create(demo_unit(world).gpu(999))
+        await world.becomes("GPUUnit", "demo", "PodStartupFailed", "Insufficient nvidia.com/gpu")
+        await world.settled()
+        pod = (await world.pod_of("demo"))["metadata"]["name"]
+        before = await world.read("Deployment", "demo")
+        status, words = STATES["an image that cannot be pulled"]
+        await world.change("Pod", pod, {"status": {**status, "phase": "Pending"}}, subresource="status")
+        await world.becomes("GPUUnit", "demo", "PodStartupFailed", f"Pod {pod} {words}")
+        after = await world.read("Deployment", "demo")
+        assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
 async def test_a_pod_that_fits_no_node_says_so_in_the_schedulers_words_until_it_fits(world: World) -> None:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
 
 import pytest
 
 from equipment.builders import a_stock_pool
+from equipment.clock import Later
 from equipment.fault_proxy import Exchange, creates, expired, updates, watches, writes
 from equipment.fault_proxy.crash_points import CrashPoint, crash_points
-from gpu_runtime.kube.clock import SystemClock
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.test_handover import inert_unit
 from kube.controllers.world import Document, World
-
-
-class Later(SystemClock):
-    """A clock by which everything is old: nobody is waited for out of patience."""
-
-    def now(self) -> datetime:
-        return super().now() + timedelta(minutes=1)
 
 
 async def committed_unit(world: World, name: str) -> None:

@@ -7,12 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from equipment.builders import an_operation
+from equipment.builders import a_deployment, an_operation
 from equipment.builders.product import UnitBuilder
+from equipment.clock import Later
 from equipment.fault_proxy import creates
+from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID, SOURCE_STOCK_NODE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.labels import OPERATION
 from gpu_runtime.config import StockSettings
+from gpu_runtime.controllers.gpuunit import handover
 from kube.controllers.test_gpuunit import demo_unit, stock_unit
 from kube.controllers.world import Document, World
 
@@ -47,6 +50,58 @@ async def test_an_inert_unit_gets_nothing_built_while_its_operation_is_under_way
         unit = await world.becomes("GPUUnit", "demo", "AwaitingStock", "has not handed over its stock yet")
         assert unit["status"]["phase"] == "Progressing"
         assert world.proxy.count(creates().in_namespace(world.namespace) & ~creates("events")) == 0
+
+
+@mutant(
+    "controllers/gpuunit/reconcile.py",
+    "ours = made is not None and is_controlled_by(made.metadata, unit.metadata)",
+    "ours = True",
+)
+async def test_a_foreign_deployment_of_its_name_does_not_make_an_inert_unit_live(world: World) -> None:
+    managed = {"app.kubernetes.io/managed-by": "gpu-runtime"}
+    await world.create(a_deployment("demo", world.namespace).labelled(managed))
+    async with world.reconciling():
+        operation = await record(world, await ready_stock(world), "Pending")
+        await world.create(inert_unit(world, operation))
+        unit = await world.becomes("GPUUnit", "demo", "AwaitingStock", "has not handed over its stock yet")
+        assert not unit["status"].get("readyReplicas")
+        assert world.proxy.count(creates().in_namespace(world.namespace) & ~creates("events")) == 0
+
+
+@mutant("controllers/registration.py", "mapped(caches.units.store, waits_for_stock),", "")
+async def test_a_wait_for_stock_without_a_pod_ends_when_the_stock_is_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "RELEASE_SECONDS", 3600.0)
+    async with world.reconciling(clock=Later()):
+        await world.create(stock_unit(world).memory("much"))
+        stock = await world.becomes("GPUUnit", "stock-1", "InvalidSpec", namespace=world.stock_namespace)
+        stock["status"]["nodeName"] = "fake-0"
+        await world.create(inert_unit(world, await record(world, stock, "Succeeded")))
+        await world.becomes("GPUUnit", "demo", "AwaitingStock", "stock-1 is not released yet")
+        await world.remove("GPUUnit", "stock-1", world.stock_namespace)
+        await world.becomes("GPUUnit", "demo", "UnitReady")
+
+
+@mutant("controllers/registration.py", "mapped(caches.pods, waits_for_pod),", "")
+async def test_a_wait_for_the_stocks_pod_ends_when_the_pod_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "RELEASE_SECONDS", 3600.0)
+    async with world.reconciling(clock=Later()):
+        stock = await ready_stock(world)
+        pod = (await world.pod_of("stock-1", world.stock_namespace))["metadata"]["name"]
+        held = {"metadata": {"finalizers": ["test.example.com/hold"]}}
+        await world.change("Pod", pod, held, namespace=world.stock_namespace)
+        operation = await record(world, stock, "Succeeded")
+        await world.create(inert_unit(world, operation))
+        await world.becomes("GPUUnit", "demo", "AwaitingStock", "stock-1 is not released yet")
+        await world.remove("GPUUnit", "stock-1", world.stock_namespace)
+
+        async def ending() -> bool:
+            return "deletionTimestamp" in (await world.read("Pod", pod, world.stock_namespace))["metadata"]
+
+        await world.until(ending, "the stock's pod is told to end")
+        await world.change("Pod", pod, {"metadata": {"finalizers": None}}, namespace=world.stock_namespace)
+        await world.becomes("GPUUnit", "demo", "UnitReady")
 
 
 async def test_a_committed_unit_is_admitted_waits_for_its_stock_and_is_built_on_its_node(world: World) -> None:
