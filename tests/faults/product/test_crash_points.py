@@ -15,7 +15,7 @@ from equipment.judge import conservation, orphans
 from equipment.waiting import eventually
 from kube.http.api import Api, Places
 from kube.http.test_process import Running, runtime_api
-from local.crash_points.flows import FLOWS, Victim, clean_run, crash
+from local.crash_points.flows import FLOWS, Victim, clean_run, crash, reconciling
 
 
 class OverHttp(Api):
@@ -36,7 +36,7 @@ async def in_its_own(world: Places, proxy: FaultProxy, folders: Iterator[Path]) 
 async def test_a_real_kill_at_every_fifth_point_of_all_operations_loses_nothing(
     world: Places, fault_proxy: FaultProxy, folders: Iterator[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with world.witnessed() as witness:
+    async with reconciling(world), world.witnessed() as witness:
         runs = {name: await clean_run(flow, world, fault_proxy) for name, flow in FLOWS.items()}
         points = [(clean, point) for clean in runs.values() for point in clean.points]
         assert len(points) == 2 * sum(clean.writes for clean in runs.values())

@@ -10,6 +10,7 @@ from equipment.builders import a_deployment, a_service, a_stock_pool
 from equipment.builders.base import Builder
 from equipment.fault_proxy import creates
 from equipment.mutation import mutant
+from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER
 from gpu_runtime.controllers import verdict
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import Document, World
@@ -129,7 +130,7 @@ async def test_a_deleted_network_policy_is_made_again(world: World) -> None:
 
 @mutant("controllers/child_writer.py", "and is_controlled_by(cached.metadata, parent.metadata)", "")
 async def test_a_foreign_service_is_left_alone_by_a_unit_without_ports(world: World) -> None:
-    labels = {"app.kubernetes.io/managed-by": "gpu-runtime"}
+    labels = {MANAGED_BY: MANAGER}
     there = await world.create(a_service("demo", world.namespace).labelled(labels))
     async with world.reconciling():
         await world.create(demo_unit(world).spec(template={}, access={}))

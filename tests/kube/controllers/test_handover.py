@@ -13,7 +13,7 @@ from equipment.clock import Later
 from equipment.fault_proxy import creates
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID, SOURCE_STOCK_NODE, SOURCE_STOCK_UID
-from gpu_runtime.api.v1alpha1.labels import OPERATION
+from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION
 from gpu_runtime.config import StockSettings
 from gpu_runtime.controllers.gpuunit import handover
 from kube.controllers.test_gpuunit import demo_unit, stock_unit
@@ -58,7 +58,7 @@ async def test_an_inert_unit_gets_nothing_built_while_its_operation_is_under_way
     "ours = True",
 )
 async def test_a_foreign_deployment_of_its_name_does_not_make_an_inert_unit_live(world: World) -> None:
-    managed = {"app.kubernetes.io/managed-by": "gpu-runtime"}
+    managed = {MANAGED_BY: MANAGER}
     await world.create(a_deployment("demo", world.namespace).labelled(managed))
     async with world.reconciling():
         operation = await record(world, await ready_stock(world), "Pending")

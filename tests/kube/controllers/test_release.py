@@ -8,7 +8,7 @@ from equipment.builders import a_deployment
 from equipment.fault_proxy import creates, deletes, gets, watches
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NAME, SOURCE_STOCK_NAMESPACE, SOURCE_STOCK_UID
-from gpu_runtime.api.v1alpha1.labels import MANAGED_BY
+from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER
 from gpu_runtime.controllers.markers import CONTROLLED_BY
 from kube.controllers.test_drift import ready_unit
 from kube.controllers.test_gpuunit import demo_unit
@@ -85,7 +85,7 @@ async def test_a_unit_that_only_the_cache_has_lost_keeps_its_deployment(world: W
 async def test_a_deployment_that_no_unit_controls_survives_the_unit_of_its_name(world: World) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
     owner["uid"] = (await config_map(world, "owner"))["metadata"]["uid"]
-    labels = {"app.kubernetes.io/managed-by": "gpu-runtime"}
+    labels = {MANAGED_BY: MANAGER}
     for name, owners in {"demo": [owner], "lonely": []}.items():
         made = a_deployment(name, world.namespace).replicas(0).labelled(labels).metadata(ownerReferences=owners)
         await world.create(made)

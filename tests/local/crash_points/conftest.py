@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from equipment import servers
 from equipment.fixtures import fault_proxy
 from equipment.servers import ApiServer
+from equipment.stand_in_node import workloads
 from gpu_runtime.cmd.up.prerequisites import install
-from kube.http.conftest import ready_node, world
+from gpu_runtime.kube import Client, load_config
+from kube.http.api import Places, places
 
-__all__ = ["fault_proxy", "ready_node", "world"]
+__all__ = ["fault_proxy"]
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +29,14 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def installed(api_server: ApiServer) -> ApiServer:
     asyncio.run(install(api_server.kubeconfig))
     return api_server
+
+
+@pytest.fixture
+async def world(installed: ApiServer, tmp_path: Path) -> AsyncIterator[Places]:
+    """Where the test's objects live, in a cluster whose Deployments have pods that run."""
+    async with (
+        workloads(installed.kubeconfig, tmp_path),
+        Client(load_config(installed.kubeconfig), user_agent="a person") as client,
+    ):
+        with places(installed, client, "http") as made:
+            yield made

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
+import msgspec
 
+from equipment.clock import Later
 from equipment.fault_proxy import CrashPoint, FaultProxy, crash_points
+from equipment.judge import orphans
 from equipment.waiting import eventually
+from gpu_runtime.config import ControllerManagerSettings, StockSettings
 from gpu_runtime.controllers.gpuunit.role import is_inert
+from gpu_runtime.controllers.registration import add_controllers
+from gpu_runtime.kube import Client, Manager, Recorder, load_config
 from gpu_runtime.kube.errors import AlreadyExists
 from gpu_runtime.service.cluster import GPU_UNITS, STOCK_POOLS
 from kube.http.api import Answer, Api, Places, pool_request, unit_request
+from local.crash_points.content import Change, Document, changed, difference, everything
 
 CLAIMED = "runtime.lokiwager.io/claimed-by"
 STOCK = "g1.1"
 
 Victim = int | Callable[[], object]
-Document = dict[str, Any]
-Change = Counter[tuple[str, str, str]]
-"""Kind, namespace and what became of it, with the number of such objects."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,9 @@ class CleanRun:
 async def clean_run(flow: Flow, world: Places, proxy: FaultProxy) -> CleanRun:
     async with world.api(proxy.server) as api:
         await prepare(api, world, 0)
-        before, mark = await world.listing(), proxy.mark()
+        before, mark = await settled(world), proxy.mark()
         assert (await flow.send(api, world, 0)).status < 300
-        await settled(world)
-        change = changed(before, await world.listing())
+        change = changed(before, await settled(world), world, 0)
         assert change, "a flow that changes nothing would pass every crash"
         return CleanRun(flow, crash_points(proxy.writes(since=mark)), change)
 
@@ -107,36 +109,59 @@ async def crash(clean: CleanRun, start: Start, world: Places, proxy: FaultProxy,
     """One crash, then a fresh process with its sweeper, then the replay."""
     async with world.api() as helper:
         await prepare(helper, world, turn)
-    before = await world.listing()
+    before = await settled(world)
     async with start() as (api, victim):
         kill = proxy.kill_at(point.n, victim, point.when)
         told = await answer(clean.flow.send(api, world, turn))
         await kill.happened()
     kill.remove()
     async with world.api() as fresh:
-        await recover(fresh, world)
-        change = changed(before, await world.listing())
-        assert change in (Change(), clean.change), f"{point}: neither the start nor the end: {change}"
+        change = changed(before, await recover(fresh, world), world, turn)
+        wrong = difference(change, clean.change)
+        assert change in (Change(), clean.change), f"{point}: neither the start nor the end: {wrong}"
         if told is not None and told.status < 500:
             assert told.status < 300, f"{point}: the client was told {told}"
-            assert change == clean.change, f"{point}: the client was told {told}, and it is not so"
+            assert change == clean.change, f"{point}: the client was told {told}, and it is not so: {wrong}"
     async with start() as (api, _):
         replay = await clean.flow.send(api, world, turn)
         assert replay.status in clean.flow.replayed, f"{point}: {replay}"
-        await settled(world)
-    change = changed(before, await world.listing())
-    assert change == clean.change, f"{point}: the replay ended otherwise than the clean run: {change}"
+        change = changed(before, await settled(world), world, turn)
+    wrong = difference(change, clean.change)
+    assert change == clean.change, f"{point}: the replay ended otherwise than the clean run: {wrong}"
+
+
+@asynccontextmanager
+async def reconciling(world: Places) -> AsyncIterator[None]:
+    """The controllers, for as long as the block lasts. By their clock all executors are late: they wait for none."""
+    stop = asyncio.Event()
+    settings = ControllerManagerSettings(
+        installNamespace=world.system, stock=StockSettings(namespaces=(world.stock,)), workers=8
+    )
+    config = load_config(world.server.kubeconfig)
+    async with Client(config, user_agent="controller") as client, asyncio.TaskGroup() as group:
+        recorder = Recorder(client, "controller-manager", "test")
+        manager = Manager(client, recorder=recorder)
+        add_controllers(manager, settings, recorder=recorder, clock=Later())
+        group.create_task(manager.run(stop))
+        try:
+            await asyncio.wait_for(manager.leading.wait(), 60)
+            yield
+        finally:
+            stop.set()
 
 
 async def prepare(api: Api, world: Places, n: int) -> None:
-    """One free stock unit, a unit to change, a unit and a pool to delete."""
-    await world.seed(api, 1, spec=STOCK, operation_id=f"stock-{n}")
+    """One free stock unit, a unit to change, a unit and a pool to delete, all of them settled."""
+    body = {"operationID": f"stock-{n}", "specName": STOCK, "memory": "1Gi", "gpu": 1, "replicas": 1}
+    assert (await api.post("/operator/stock-units", body)).status in (200, 202)
     for name in {"fixed", f"fixed-{n}"} - {unit.metadata.name for unit in await world.units(world.instance)}:
-        by_hand = {"metadata": {"namespace": world.instance, "name": name}, "spec": {"specName": STOCK, "image": "a"}}
-        await world.client.create(GPU_UNITS, by_hand)
+        spec = {"specName": STOCK, "image": "image:start", "memory": "1Gi"}
+        await world.client.create(GPU_UNITS, {"metadata": {"namespace": world.instance, "name": name}, "spec": spec})
     pool = {"metadata": {"namespace": world.instance, "name": f"fixed-{n}"}, "spec": {"specName": STOCK, "replicas": 0}}
     with suppress(AlreadyExists):
         await world.client.create(STOCK_POOLS, pool)
+    await settled(world)
+    await world.known(api)
 
 
 async def answer(request: Awaitable[Answer]) -> Answer | None:
@@ -147,58 +172,60 @@ async def answer(request: Awaitable[Answer]) -> Answer | None:
         return None
 
 
-async def recover(api: Api, world: Places) -> None:
-    """What sweeper and controller do in time, done now."""
+async def recover(api: Api, world: Places) -> list[Document]:
+    """What the sweeper does in time, done now; the controllers run anyway. Everything that is then left."""
     for _ in range(2):
         await world.known(api)
         await api.services.sweeper.sweep()
-        await world.reconcile_inert()
-    await settled(world)
+        left = await settled(world)
+    return left
 
 
-async def settled(world: Places) -> None:
-    """Every operation has ended, no stock is claimed, no unit waits for its admission."""
+async def settled(world: Places) -> list[Document]:
+    """Everything there is, once nothing is under way: neither an operation nor a workload."""
+    last: list[Document] = []
 
-    async def nothing_under_way() -> bool:
-        unfinished = [each["metadata"]["name"] for each in await world.listing() if pending(each)]
-        claimed = [
-            unit.metadata.name for unit in await world.units(world.stock) if CLAIMED in unit.metadata.annotations
-        ]
-        inert = [unit.metadata.name for unit in await world.units(world.instance) if is_inert(unit)]
-        assert (unfinished, claimed, inert) == ([], [], [])
-        return True
+    async def nothing_under_way() -> list[Document]:
+        nonlocal last
+        listed = await everything(world)
+        same = versions(listed) == versions(last)
+        last = listed
+        assert [problem for each in listed for problem in under_way(each, world)] == []
+        assert orphans([each for each in listed if each["kind"] != "Pod"], stock_namespace=world.stock) == []
+        assert same, "something was written a moment ago"
+        return listed
 
-    await eventually(nothing_under_way, what="nothing is under way any more")
+    return await eventually(nothing_under_way, what="nothing is under way any more")
 
 
-def pending(document: Document) -> bool:
-    return document["kind"] == "Operation" and phase(document) in ("Pending", "Running")
+def versions(listed: list[Document]) -> set[tuple[str, str]]:
+    return {(each["metadata"]["uid"], each["metadata"]["resourceVersion"]) for each in listed}
+
+
+def under_way(document: Document, world: Places) -> list[str]:
+    """What an object still waits for, if anything."""
+    kind, meta, status = document["kind"], document["metadata"], document.get("status") or {}
+    name = f"{kind} {meta['name']}"
+    if "deletionTimestamp" in meta:
+        return [f"{name} is being deleted"]
+    match kind:
+        case "Operation":
+            return [f"{name} is {phase(document)}"] if phase(document) in ("Pending", "Running") else []
+        case "GPUUnit":
+            unit = msgspec.convert(document, GPU_UNITS.struct, strict=False)
+            claimed = meta["namespace"] == world.stock and CLAIMED in unit.metadata.annotations
+            inert = meta["namespace"] == world.instance and is_inert(unit)
+            done = status.get("phase") == "Ready" and status.get("observedGeneration") == meta["generation"]
+            return [name] if claimed or inert or not done else []
+        case "StockPool":
+            return [] if status.get("observedGeneration") == meta["generation"] else [name]
+        case "Deployment":
+            seen = status.get("observedGeneration") == meta["generation"]
+            return [] if seen and status.get("replicas", 0) == document["spec"]["replicas"] else [name]
+        case "Pod":
+            return [] if status.get("phase") == "Running" else [f"{name} is {status.get('phase')}"]
+    return []
 
 
 def phase(document: Document) -> str:
     return str((document.get("status") or {}).get("phase", "Pending"))
-
-
-def changed(before: list[Document], after: list[Document]) -> Change:
-    """What happened to the objects, whatever their names."""
-    old, new = ({each["metadata"]["uid"]: each for each in listed} for listed in (before, after))
-    return Change(
-        (each["kind"], each["metadata"]["namespace"], fate)
-        for uid, each in (old | new).items()
-        if (fate := _fate(old.get(uid), new.get(uid)))
-    )
-
-
-def _fate(old: Document | None, new: Document | None) -> str:
-    if new is None:
-        return "gone"
-    said = f", {phase(new)}" if new["kind"] == "Operation" else ""
-    if old is None:
-        return f"made{said}"
-    same = _decided(old) == _decided(new)
-    return "" if same else f"changed{said}"
-
-
-def _decided(document: Document) -> tuple[object, object, object]:
-    meta = document["metadata"]
-    return document["spec"], meta.get("annotations"), meta.get("labels")

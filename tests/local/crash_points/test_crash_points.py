@@ -10,14 +10,14 @@ import pytest
 from equipment.fault_proxy import FaultProxy
 from equipment.judge import conservation, orphans
 from kube.http.api import Places
-from local.crash_points.flows import FLOWS, clean_run, crash, in_this_process
+from local.crash_points.flows import FLOWS, clean_run, crash, in_this_process, reconciling
 
 
 @pytest.mark.parametrize("name", FLOWS)
 async def test_a_crash_at_any_write_ends_clean_or_untouched_and_a_replay_ends_clean(
     name: str, world: Places, fault_proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with world.witnessed() as witness:
+    async with reconciling(world), world.witnessed() as witness:
         clean = await clean_run(FLOWS[name], world, fault_proxy)
         start, crashed = partial(in_this_process, world, fault_proxy), 0
         for turn, point in enumerate(clean.points, 1):
