@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kube.differential.call import Call, Json
-from kube.differential.masking import masked
+from kube.differential.failures import ours_instead
+from kube.differential.masking import Names, masked
 
 
 @dataclass
 class Answer:
     """One server's answer to one call; `events` for a watch."""
 
-    namespace: str
+    names: Names
     code: int = 0
     content: str = ""
     body: Json = None
@@ -48,20 +49,18 @@ ABSENT = "<absent>"
 
 
 def differences(call: Call, left: Answer, right: Answer) -> list[Difference]:
-    """Every place in which the answers differ after masking; of an error the code, reason and causes count."""
-    if left.code == 500:  # the real server calls some bad requests its own fault; ours never does
-        return [] if 400 <= right.code < 500 else [Difference("code", "any 4xx", right.brief())]
+    """Every place in which the answers differ after masking; of an error the code, reason and details count."""
+    if left.code == 500:
+        return _failed(left, right)
     if left.code != right.code:
         return [Difference("code", left.brief(), right.brief())]
     found = list(_compared("content type", left.content, right.content))
-    found += _compared("warnings", masked(left.warnings, left.namespace), masked(right.warnings, right.namespace))
+    found += _compared("warnings", masked(left.warnings, left.names), masked(right.warnings, right.names))
     if left.failed:
         return found + list(_errors(call, left, right))
     if left.events is not None or right.events is not None:
-        return found + list(
-            _compared("events", masked(left.events, left.namespace), masked(right.events, right.namespace))
-        )
-    return found + list(_compared("", masked(left.body, left.namespace), masked(right.body, right.namespace)))
+        return found + list(_compared("events", masked(left.events, left.names), masked(right.events, right.names)))
+    return found + list(_compared("", masked(left.body, left.names), masked(right.body, right.names)))
 
 
 def causes_of(status: Json) -> list[Json]:
@@ -74,14 +73,36 @@ def _errors(call: Call, left: Answer, right: Answer) -> Iterator[Difference]:
         return
     for name in ("kind", "apiVersion", "status", "reason", "code"):
         yield from _compared(name, left.body.get(name), right.body.get(name))
+    yield from _compared("details", _details(call, left), _details(call, right))
     yield from _compared("causes", _causes(left), _causes(right))
     if call.words:
-        yield from _compared("message", *(masked(side.body.get("message"), side.namespace) for side in (left, right)))
+        yield from _compared("message", *(masked(side.body.get("message"), side.names) for side in (left, right)))
+
+
+def _failed(left: Answer, right: Answer) -> list[Difference]:
+    """The real server calls some bad requests its own fault: for each such failure it is said what ours answers."""
+    message = left.body.get("message", "") if isinstance(left.body, dict) else str(left.body)
+    wanted = ours_instead(message)
+    given = right.body.get("reason", "") if isinstance(right.body, dict) else ""
+    if (right.code, given) in wanted:
+        return []
+    return [Difference("code", f"{left.brief()}, in place of which: {wanted or 'unknown'}", right.brief())]
+
+
+def _details(call: Call, answer: Answer) -> Json:
+    """What an error says of its object; its causes are compared apart."""
+    details = answer.body.get("details", ABSENT)
+    if not isinstance(details, dict):
+        return details
+    sent = call.body.get("metadata") if isinstance(call.body, dict) else None
+    prefix = sent.get("generateName") if isinstance(sent, dict) else None
+    known = masked({**details, "generateName": prefix} if isinstance(prefix, str) else details, answer.names)
+    return {key: value for key, value in known.items() if key not in ("causes", "generateName")}
 
 
 def _causes(answer: Answer) -> list[tuple[str, str]]:
     """Sorted, as some checks go through a Go map in random order; once each, as a patch is validated several times."""
-    found = masked(causes_of(answer.body), answer.namespace)
+    found = masked(causes_of(answer.body), answer.names)
     return sorted({(cause.get("field", ""), cause.get("reason", "")) for cause in found})
 
 

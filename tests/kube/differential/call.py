@@ -76,10 +76,12 @@ class Case:
 
     name: str
     steps: tuple[Step, ...]
+    own_versions: str = ""
+    """Why the versions of this case are not compared; empty where they are."""
 
 
-def case(name: str, *steps: Step) -> Case:
-    return Case(name, steps)
+def case(name: str, *steps: Step, own_versions: str = "") -> Case:
+    return Case(name, steps, own_versions)
 
 
 def get(path: str, **query: str) -> Call:

@@ -1,9 +1,14 @@
-"""Replaces what two servers may rightly answer differently: identities, times, versions, generated names, addresses."""
+"""Replaces what two servers may rightly answer differently: identities, times, versions, generated names, addresses.
+
+Identities and versions are numbered as they appear in a case, so that equal ones stay equal, different ones differ, and
+the order of versions is seen.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kube.differential.call import Json
@@ -15,42 +20,126 @@ GENERATED = re.compile(r"\b(kube-api-access-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"
 AGE = re.compile(r"(?:\d+[smhdy])+")
 MAX_NAME = 63
 DROPPED = {"managedFields", "storageVersionHash"}
-VERSIONS = {"resourceVersion", "continue", "sendInitialEvents"}
+OPAQUE = {"continue", "sendInitialEvents"}
+COLLECTIONS = {"items", "rows"}
 ADDRESSES = {"clusterIP", "nodePort", "healthCheckNodePort"}
 NEAR = timedelta(hours=1)
 """A time that a server wrote is close to now; any other came from the case and is compared."""
 
 
-def masked(value: Json, namespace: str) -> Json:
+@dataclass
+class Names:
+    """What one server's identities and versions are called in one case."""
+
+    namespace: str
+    before: int = 0
+    """The version of the server when the case began: the order of what was there already is not compared."""
+    own_versions: bool = False
+    """Whether versions are only masked, and not compared."""
+    uids: list[str] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+    def uid(self, uid: str) -> str:
+        if uid not in self.uids:
+            self.uids.append(uid)
+        return f"<uid {self.uids.index(uid)}>"
+
+    def version(self, text: str) -> str:
+        """The version of an object: which of those in the case it is, and how many of those before it are older."""
+        if not text.isdecimal():
+            return text
+        if self.own_versions:
+            return "<version>"
+        if (version := int(text)) <= self.before:
+            return "<version from before>"
+        if version not in self.versions:
+            self.versions.append(version)
+        number = self.versions.index(version)
+        return f"<version {number} after {sum(known < version for known in self.versions[:number])}>"
+
+    def version_of(self, uid: str, version: str) -> str:
+        """The version of the object that has the UID."""
+        return self.version(version)
+
+    def list_version(self, text: str) -> str:
+        """The version of a list or bookmark, which moves with every write to the server: what it includes counts."""
+        if not text.isdecimal():
+            return text
+        if self.own_versions:
+            return "<version>"
+        return f"<version that includes {sum(known <= int(text) for known in self.versions)}>"
+
+
+@dataclass
+class ByObject(Names):
+    """Says of a version only how it stands to the last one of its object: one difference does not bring others."""
+
+    last: dict[str, int] = field(default_factory=dict)
+
+    def version(self, text: str) -> str:
+        return "<version>" if text.isdecimal() else text
+
+    list_version = version
+
+    def version_of(self, uid: str, version: str) -> str:
+        if not version.isdecimal():
+            return version
+        before, self.last[uid] = self.last.get(uid), int(version)
+        if before is None or self.own_versions:
+            return "<version>"
+        return (
+            "<the same version>"
+            if int(version) == before
+            else f"<{'a later' if int(version) > before else 'an earlier'} version>"
+        )
+
+
+def masked(value: Json, names: Names) -> Json:
     """`value` with every identity, time, version, generated suffix and address replaced by its name."""
-    names = dict(_generated_names(value))
-    return _document(_renamed(value, names) if names else value, namespace, datetime.now(UTC))
+    generated = dict(_generated_names(value))
+    return _document(_renamed(value, generated) if generated else value, names, datetime.now(UTC))
 
 
-def _document(value: Json, namespace: str, now: datetime) -> Json:
+def _document(value: Json, names: Names, now: datetime) -> Json:
     if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if key not in DROPPED and (key, item) != ("continue", "")}
-        return {_text(key, namespace, now): _field(key, item, namespace, now) for key, item in kept.items()}
+        kept = {
+            key: value[key] for key in sorted(value) if key not in DROPPED and (key, value[key]) != ("continue", "")
+        }
+        of_list = not COLLECTIONS.isdisjoint(kept)
+        if of_list and isinstance(kept.get("metadata"), dict):
+            kept["metadata"] = _listed(kept["metadata"], names)
+        if isinstance(kept.get("uid"), str) and isinstance(kept.get("resourceVersion"), str):
+            kept["resourceVersion"] = names.version_of(kept["uid"], kept["resourceVersion"])
+        if kept.get("type") == "BOOKMARK" and isinstance(kept.get("object"), dict):
+            kept["object"] = {**kept["object"], "metadata": _listed(kept["object"].get("metadata") or {}, names)}
+        return {_text(key, names, now): _field(key, item, names, now) for key, item in kept.items()}
     if isinstance(value, list):
-        return [_document(item, namespace, now) for item in value]
-    return _text(value, namespace, now) if isinstance(value, str) else value
+        return [_document(item, names, now) for item in value]
+    return _text(value, names, now) if isinstance(value, str) else value
 
 
-def _field(key: str, value: Json, namespace: str, now: datetime) -> Json:
-    if key in VERSIONS and isinstance(value, str) and value:
+def _listed(metadata: Json, names: Names) -> Json:
+    version = metadata.get("resourceVersion")
+    return {**metadata, "resourceVersion": names.list_version(version)} if isinstance(version, str) else metadata
+
+
+def _field(key: str, value: Json, names: Names, now: datetime) -> Json:
+    if key == "resourceVersion" and isinstance(value, str):
+        return names.version(value)
+    if key in OPAQUE and isinstance(value, str) and value:
         return f"<{key}>"
     if key in ADDRESSES and value not in ("None", "", 0, None):
         return f"<{key}>"
     if key == "cells":
-        return [AGE.sub("<age>", _text(cell, namespace, now)) if isinstance(cell, str) else cell for cell in value]
+        return [AGE.sub("<age>", _text(cell, names, now)) if isinstance(cell, str) else cell for cell in value]
     if key == "columnDefinitions":
         return [{name: item for name, item in column.items() if name != "description"} for column in value]
     if key == "clusterIPs" and value != ["None"]:
         return ["<clusterIP>"] * len(value)
-    return _document(value, namespace, now)
+    return _document(value, names, now)
 
 
-def _text(value: str, namespace: str, now: datetime) -> str:
+def _text(value: str, names: Names, now: datetime) -> str:
     def time(found: re.Match[str]) -> str:
         try:
             when = datetime.fromisoformat(found.group())
@@ -60,8 +149,8 @@ def _text(value: str, namespace: str, now: datetime) -> str:
             return found.group()
         return "<time with fraction>" if "." in found.group() else "<time>"
 
-    named = GENERATED.sub(r"\1<generated>", value.replace(namespace, "<ns>"))
-    return TIME.sub(time, UID.sub("<uid>", named))
+    named = GENERATED.sub(r"\1<generated>", value.replace(names.namespace, "<ns>"))
+    return TIME.sub(time, UID.sub(lambda uid: names.uid(uid.group()), named))
 
 
 def _generated_names(value: Json) -> Iterator[tuple[str, str]]:

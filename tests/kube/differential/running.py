@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 
 from equipment.servers import ApiServer
 from kube.differential.answer import Answer, Difference, differences
-from kube.differential.call import Call, Case, Step, post
+from kube.differential.call import Call, Case, Step, get, post
 from kube.differential.filling import Unfilled
 from kube.differential.sending import Side, side
 from kube.differential.tolerated import Tolerance
@@ -15,6 +16,7 @@ from kube.differential.tolerated import Tolerance
 NAMESPACE = post("/api/v1/namespaces", {"metadata": {"name": "${ns}"}})
 # Without a controller manager nobody makes it, and every pod is refused until it is there.
 ACCOUNT = post("/api/v1/namespaces/${ns}/serviceaccounts", {"metadata": {"name": "default"}})
+COLLECTION = re.compile(r"/(?:api|apis/[^/]+)/[^/]+/namespaces/\$\{ns\}/[^/]+")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ async def prepare(one: Side) -> None:
     """Makes the namespace of a case and its ServiceAccount."""
     for call in (NAMESPACE, ACCOUNT):
         answer = await one.take(call)
+        if not answer.failed:
+            one.names.before = int(answer.body["metadata"]["resourceVersion"])
         if answer.failed and answer.code != 409:
             raise AssertionError(f"{describe(call)}: {answer.brief()}")
 
@@ -58,6 +62,7 @@ async def run(case: Case, pair: Pair, namespace: str, tolerance: Tolerance) -> l
     """Every step of the case whose answers differ, in order; ends at a step that one side cannot send."""
     async with side(pair.left, f"{namespace}-l") as left, side(pair.right, f"{namespace}-r") as right:
         await asyncio.gather(prepare(left), prepare(right))
+        left.names.own_versions = right.names.own_versions = bool(case.own_versions)
         found: list[Mismatch] = []
         for step in case.steps:
             try:
@@ -65,11 +70,20 @@ async def run(case: Case, pair: Pair, namespace: str, tolerance: Tolerance) -> l
             except (Unfilled, TimeoutError, ConnectionError) as error:
                 return [*found, Mismatch(step, *missing(left, right), [Difference("sending", repr(error), "")])]
             found += compared(step, *answers, tolerance)
+        for call in final_lists(case):
+            found += compared(call, *await asyncio.gather(left.take(call), right.take(call)), tolerance)
         return found
 
 
+def final_lists(case: Case) -> list[Call]:
+    """Lists everything of the kinds that the case wrote in its namespace: what only one server has is a difference."""
+    written = (step.path for step in case.steps if isinstance(step, Call) and step.method != "GET")
+    matches = [found for path in written if (found := COLLECTION.match(path))]
+    return [get(path) for path in dict.fromkeys(found.group() for found in matches)]
+
+
 def missing(left: Side, right: Side) -> tuple[Answer, Answer]:
-    return Answer(left.namespace), Answer(right.namespace)
+    return Answer(left.names), Answer(right.names)
 
 
 def compared(step: Step, left: Answer, right: Answer, tolerance: Tolerance) -> list[Mismatch]:

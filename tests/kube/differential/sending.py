@@ -16,6 +16,7 @@ import aiohttp
 from kube.differential.answer import Answer
 from kube.differential.call import JSON, Call, Json, OpenWatch, ReadWatch, Step
 from kube.differential.filling import fill
+from kube.differential.masking import Names
 from realkube.api import Access
 
 DEADLINE = 60.0
@@ -28,12 +29,9 @@ class Side:
 
     http: aiohttp.ClientSession
     known: dict[str, Json]
+    names: Names
     watches: dict[str, aiohttp.ClientResponse] = field(default_factory=dict)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-
-    @property
-    def namespace(self) -> str:
-        return str(self.known["ns"])
 
     async def take(self, step: Step) -> Answer:
         """Sends one step and remembers the answer where the step says so."""
@@ -42,7 +40,7 @@ class Side:
                 return await self._open(step)
             if isinstance(step, ReadWatch):
                 response = self.watches[step.name]
-                return Answer(self.namespace, response.status, events=await _events(response, step.events))
+                return Answer(self.names, response.status, events=await _events(response, step.events))
             answer = await self._send(step)
             while step.until and answer.code != step.until:
                 await asyncio.sleep(0.02)
@@ -56,7 +54,7 @@ class Side:
         body = None if content is None else io.BytesIO(content)  # aiohttp warns of large bytes
         path, query = fill(call.path, self.known), fill(dict(call.query), self.known)
         async with self.http.request(call.method, path, params=query, data=body, headers=headers) as response:
-            answer = Answer(self.namespace, response.status, response.content_type)
+            answer = Answer(self.names, response.status, response.content_type)
             answer.warnings = WARNING.findall(", ".join(response.headers.getall("Warning", [])))
             if call.events and response.status == 200:
                 answer.events = await _events(response, call.events)
@@ -79,7 +77,7 @@ class Side:
         response = await self.stack.enter_async_context(self.http.get(fill(step.path, self.known), params=query))
         self.stack.callback(_hang_up, response)
         self.watches[step.name] = response
-        return Answer(self.namespace, response.status, response.content_type)
+        return Answer(self.names, response.status, response.content_type)
 
 
 @asynccontextmanager
@@ -89,7 +87,7 @@ async def side(address: Access, namespace: str) -> AsyncIterator[Side]:
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(address.ca_file)))
     buffer = 1 << 22  # a line of a watch is a whole object
     async with aiohttp.ClientSession(address.url, headers=headers, connector=connector, read_bufsize=buffer) as http:
-        opened = Side(http, {"ns": namespace})
+        opened = Side(http, {"ns": namespace}, Names(namespace))
         async with opened.stack:
             yield opened
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from equipment.mutation import mutant
 from equipment.waiting import eventually
 from local.apiserver.conftest import Api
 
@@ -27,6 +28,42 @@ async def test_a_stale_update_is_a_conflict_and_a_no_op_changes_nothing(api: Api
     assert changed.code == 200
     stale = await api("PUT", configmaps(namespace, "a"), {**made, "data": {"color": "green"}})
     assert (stale.code, stale.body["reason"]) == (409, "Conflict")
+
+
+@mutant("local/apiserver/writing.py", "        if same(done, stored):", "        if False:")
+async def test_a_write_that_changes_nothing_keeps_the_version_and_wakes_no_watch(api: Api, namespace: str) -> None:
+    made = (await api("POST", configmaps(namespace), configmap())).body
+    path, version = configmaps(namespace, "a"), made["metadata"]["resourceVersion"]
+    writes: tuple[tuple[str, str, Any], ...] = (
+        ("PUT", "json", made),
+        ("PUT", "json", configmap()),  # without a version
+        ("PATCH", "merge-patch+json", {}),
+        ("PATCH", "merge-patch+json", {"data": {"color": "blue"}, "metadata": {"labels": {"absent": None}}}),
+        ("PATCH", "strategic-merge-patch+json", {"data": {"color": "blue"}}),
+        ("PATCH", "json-patch+json", [{"op": "replace", "path": "/data/color", "value": "blue"}]),
+    )
+    for method, content, body in writes:
+        answer = await api(method, path, body, Content_Type=f"application/{content}")
+        assert (answer.code, answer.body["metadata"]["resourceVersion"]) == (200, version), (method, content)
+    await api("PATCH", path, {"data": {"color": "red"}}, Content_Type="application/merge-patch+json")
+    since = f"{configmaps(namespace)}?watch=true&resourceVersion={version}&fieldSelector=metadata.name=a"
+    assert [event["object"]["data"]["color"] for event in await api.events(since, 1)] == ["red"]
+
+
+@mutant("local/apiserver/writing.py", "        if same(done, stored):", "        if False:")
+async def test_a_status_or_scale_that_changes_nothing_keeps_the_version(api: Api, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }
+    made = (await api("POST", path, {"metadata": {"name": "a"}, "spec": spec})).body
+    for part, body in (("", made), ("/status", made), ("/scale", {"spec": {"replicas": 2}})):
+        method, content = ("PATCH", "merge-patch+json") if part == "/scale" else ("PUT", "json")
+        answer = await api(method, f"{path}/a{part}", body, Content_Type=f"application/{content}")
+        assert answer.code == 200, answer.body
+        assert answer.body["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"], part
 
 
 async def test_of_many_who_create_one_name_one_wins(api: Api, namespace: str) -> None:

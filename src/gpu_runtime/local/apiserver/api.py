@@ -12,7 +12,7 @@ from gpu_runtime.local.apiserver.auth import Authenticator
 from gpu_runtime.local.apiserver.builtin import builtin_groups, data
 from gpu_runtime.local.apiserver.calls import Call, json_response
 from gpu_runtime.local.apiserver.cluster import Cluster
-from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allowed, not_found
+from gpu_runtime.local.apiserver.errors import Status, internal, method_not_allowed, not_found, verb_not_supported
 from gpu_runtime.local.apiserver.health import Health
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.negotiation import wanted_form, wants_yaml
@@ -46,6 +46,8 @@ OBJECT: dict[str, Handler] = {
     "PATCH": verbs.patch,
     "DELETE": verbs.delete,
 }
+NEVER_OF_SUBRESOURCES = {"POST": "create", "DELETE": "delete"}
+"""Methods, with their verbs, that no subresource of a custom kind has."""
 
 
 def _fits(target: Target, kind: Kind) -> bool:
@@ -117,7 +119,7 @@ class Api:
             return _failed(internal(f"the data directory cannot be written: {failure}"))
         except web.HTTPRequestEntityTooLarge:
             text = f"Request entity too large: limit is {LARGEST_BODY}"
-            return _failed(Status(413, "RequestEntityTooLarge", text, {}))
+            return _failed(Status(413, "RequestEntityTooLarge", text))
         except (ConnectionError, TimeoutError):
             raise
         except Exception:
@@ -141,6 +143,8 @@ class Api:
             if request.method == "DELETE" and "deletecollection" not in kind.verbs:
                 handler = None
         if handler is None:
+            if kind.custom and target.subresource and request.method in NEVER_OF_SUBRESOURCES:
+                raise verb_not_supported(kind.subject, NEVER_OF_SUBRESOURCES[request.method])
             raise method_not_allowed()
         body = await request.read() if request.method != "GET" else b""
         form = wanted_form(request.headers.get("Accept", ""))

@@ -77,7 +77,8 @@ class Subject(NamedTuple):
             found["name"] = name
         if self.group:
             found["group"] = self.group
-        found["kind"] = kind or self.plural
+        if kind or self.plural:
+            found["kind"] = kind or self.plural
         return found
 
 
@@ -135,8 +136,14 @@ def method_not_allowed(why: str = "the server does not allow this method on the 
     return Status(405, "MethodNotAllowed", why, {})
 
 
-def unsupported_media_type(message: str) -> Status:
-    return Status(415, "UnsupportedMediaType", message, {})
+def verb_not_supported(subject: Subject, verb: str) -> Status:
+    """405 of a subresource of a custom kind, which says which verb of which kind it is."""
+    message = f'{verb} is not supported on resources of kind "{subject.qualified}"'
+    return Status(405, "MethodNotAllowed", message, subject.details(""))
+
+
+def unsupported_media_type(message: str, details: dict[str, Any] | None = None) -> Status:
+    return Status(415, "UnsupportedMediaType", message, details)
 
 
 def not_acceptable(accepted: str) -> Status:

@@ -42,7 +42,7 @@ def media_type(call: Call) -> str:
             f"--server-side) or one of: {JSON}, {MERGE}, {STRATEGIC}"
         )
     if media not in (JSON, MERGE, STRATEGIC):
-        raise unsupported_media_type("415: Unsupported Media Type")
+        raise unsupported_media_type("415: Unsupported Media Type", {})
     if media == STRATEGIC and call.kind.custom:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "

@@ -37,16 +37,14 @@ async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
     node = (body.get("target") or {}).get("name", "")
     if not node:
         raise bad_request("target.name: Required value")
+    subject = call.kind.subject._replace(plural="pods/binding")
 
     def change(pod: Object) -> Object:
         if pod["metadata"].get("deletionTimestamp"):
-            raise conflict(
-                call.kind.subject, call.name, f"pod {call.name} is being deleted, cannot be assigned to a host"
-            )
+            raise conflict(subject, call.name, f"pod {call.name} is being deleted, cannot be assigned to a host")
         if pod["spec"].get("nodeName"):
-            raise conflict(
-                call.kind.subject, call.name, f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-            )
+            taken = f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+            raise conflict(subject, call.name, taken)
         assign(pod, node, cluster.environment.timestamp())
         return pod
 

@@ -103,8 +103,7 @@ class Writer:
             if existing.object()["metadata"].get("deletionTimestamp"):
                 refused.message = f"object is being deleted: {refused.message}"
             raise refused
-        outcome = self._put(kind, namespace, name, _stored(kind, obj), attempt.dry_run, created=True)
-        return _followed(outcome, attempt)
+        return self._put(attempt, _stored(kind, obj), created=True)
 
     def update(
         self,
@@ -146,7 +145,7 @@ class Writer:
             new = attempt.new = kind.format.view(new)  # a status that came with another kind was read as that
         attempt.warnings += kind.strategy.warnings(new, old) if not subresource else []
         self._admission.check(attempt, self.store)
-        return _followed(self._finish_update(kind, namespace, name, new, stored, options.dry_run), attempt)
+        return self._finish_update(attempt, new, stored)
 
     def _create_on_update(
         self, kind: Kind, namespace: str, name: str, obj: Object, options: WriteOptions, warnings: list[str]
@@ -197,20 +196,19 @@ class Writer:
         if causes:
             raise invalid(subject, name, causes)
 
-    def _finish_update(
-        self, kind: Kind, namespace: str, name: str, new: Object, stored: Object, dry_run: bool
-    ) -> Outcome:
+    def _finish_update(self, attempt: Attempt, new: Object, stored: Object) -> Outcome:
+        kind = attempt.kind
         done = _stored(kind, new)
         if self._ends(kind, done, stored):
-            key = kind.key(namespace, name)
+            key = kind.key(attempt.namespace, attempt.name)
             answer = dict(done)
-            write = None if dry_run else self.store.write(kind.resource, key, stored, deleted=True)
+            write = None if attempt.dry_run else self.store.write(kind.resource, key, stored, deleted=True)
             outcome = Outcome(kind, answer, None)
             outcome.write = write
             return outcome
         if same(done, stored):
             return Outcome(kind, stored, None)
-        return self._put(kind, namespace, name, done, dry_run)
+        return self._put(attempt, done)
 
     def _ends(self, kind: Kind, new: Object, old: Object) -> bool:
         """Whether the last finalizer of an object under deletion just went."""
@@ -219,12 +217,13 @@ class Writer:
             return False
         return not meta.get("deletionGracePeriodSeconds") and kind.strategy.removable(new)
 
-    def _put(
-        self, kind: Kind, namespace: str, name: str, obj: Object, dry_run: bool, *, created: bool = False
-    ) -> Outcome:
-        if dry_run:
+    def _put(self, attempt: Attempt, obj: Object, *, created: bool = False) -> Outcome:
+        kind = attempt.kind
+        if attempt.dry_run:
             return Outcome(kind, obj, None, created=created)
-        write = self.store.write(kind.resource, kind.key(namespace, name), obj)
+        for step in attempt.beforehand:
+            step()
+        write = self.store.write(kind.resource, kind.key(attempt.namespace, attempt.name), obj)
         return Outcome(kind, obj, write, created=created)
 
 
@@ -245,13 +244,6 @@ def _stored(kind: Kind, obj: Object) -> Object:
     """The object as it is stored, and read from there: the real server fills in defaults once more."""
     kind.strategy.default(obj)
     return kind.format.complete(obj)
-
-
-def _followed(outcome: Outcome, attempt: Attempt) -> Outcome:
-    if outcome.write is not None:
-        for step in attempt.afterwards:
-            step()
-    return outcome
 
 
 def check_name(obj: Object, name: str) -> None:

@@ -21,8 +21,10 @@ from kube.differential.objects import (
     BUILDERS,
     CLAIMS,
     CONFIGMAPS,
+    CRDS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     PODS,
     QUOTAS,
     SECRETS,
@@ -32,12 +34,14 @@ from kube.differential.objects import (
     configmap,
     deployment,
     job,
+    namespace,
     pod,
     quota,
     secret,
     service,
     widget,
 )
+from kube.differential.widget_crd import crd
 
 HELD = {"metadata": {"finalizers": ["example.com/hold"]}}
 
@@ -84,6 +88,18 @@ CASES = [
         "a precondition guards a pod",
         quietly(post(PODS, pod())),
         delete(f"{PODS}/a", {"preconditions": {"uid": "another"}, "gracePeriodSeconds": 0}),
+    ),
+    *(
+        case(
+            f"a precondition guards a {what}",
+            quietly(post(path, made, "made")),
+            worded(delete(f"{path}/${{made.metadata.name}}", {"preconditions": {"uid": "another"}})),
+            delete(f"{path}/${{made.metadata.name}}", {"preconditions": {"resourceVersion": "1"}}, dryRun="All"),
+        )
+        for what, path, made in (
+            ("namespace", NAMESPACES, namespace("${ns}-guarded")),
+            ("definition", CRDS, crd("${ns}-guarded.example.com")),
+        )
     ),
     case(
         "a precondition guards a custom resource",

@@ -38,6 +38,7 @@ FAULTS: tuple[Json, ...] = (
     {"spec": {"zone": "b"}},
 )
 SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 5}}
+MANAGED = "the real server writes anew who manages the fields, also where nothing else changes; ours keeps no managers"
 SCALES: dict[str, Json] = {
     **OTHERS,
     "another version": {"apiVersion": "autoscaling/v9"},
@@ -81,6 +82,7 @@ def others(other: str, said: Json) -> list[Case]:
                 edit(f"{W}/status", "made", merged(merged(status, {"metadata": {"resourceVersion": ""}}), one))
                 for one in wrong
             ),
+            own_versions=MANAGED,
         ),
     ]
 
@@ -94,6 +96,7 @@ def scales(other: str, said: Json) -> Case:
         MADE_DEPLOYMENT,
         *(call(f"{path}/scale", one) for path in (W, D) for one in wrong for call in (merge, strategic)),
         *(put(f"{path}/scale", merged(SCALE, one)) for path in (W, D) for one in wrong),
+        own_versions=MANAGED,
     )
 
 

@@ -98,6 +98,7 @@ CASES = [
         merge(f"{WIDGETS}/a", {"metadata": {"finalizers": ["a", "z"]}}),
         merge(f"{WIDGETS}/a/status", {"metadata": {"finalizers": ["a", "q"]}}),
         post(WIDGETS, widget("b", {"metadata": {"finalizers": ["a b"]}})),
+        own_versions="a write of the status that touches only metadata changes nothing but managers",
     ),
     case(
         "a request that is refused still says what it found",

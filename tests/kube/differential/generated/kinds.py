@@ -34,6 +34,8 @@ class Kind:
     cluster_scoped: bool = False
     serves: str = ""
     """A path that answers once the object is in force; polled before the object is touched again."""
+    own_versions: str = ""
+    """Why its versions are not compared; empty where they are."""
 
     @property
     def resource(self) -> str:
@@ -87,6 +89,7 @@ BUILT_IN: tuple[Kind, ...] = (
         status=({"status": {"phase": "Bound"}},),
         required=("spec.accessModes", "spec.resources"),
         numbers=("spec.accessModes",),
+        own_versions="the first update of a claim is written in other bytes and gets a version, changed or not",
     ),
     Kind(
         objects.QUOTAS,

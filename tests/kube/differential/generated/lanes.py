@@ -12,6 +12,7 @@ from kube.differential.call import Call, get, until
 from kube.differential.filling import Unfilled
 from kube.differential.generated.kinds import KINDS, Kind
 from kube.differential.generated.making import Wish, make, wishes
+from kube.differential.masking import ByObject
 from kube.differential.running import Mismatch, Pair, compared, prepare
 from kube.differential.sending import Side, side
 from kube.differential.tolerated import Tolerance, subject
@@ -50,6 +51,9 @@ class Lane:
     tolerance: Tolerance
     outcome: Outcome
     alive: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    remanaged: set[str] = field(default_factory=set)
+    """Objects of which a field may have got another manager. The real server then writes a new version, also where
+    nothing else changes, and once more when the first manager comes back; ours keeps no managers."""
     count: int = 0
 
     async def grant(self, wish: Wish) -> None:
@@ -82,6 +86,11 @@ class Lane:
         self.outcome.calls += 1
         self.outcome.succeeded += not left.failed
         self.outcome.verbs[kind][verb] += 1
+        target = "/".join(call.path.split("/")[: wish.kind.path.count("/") + 2])
+        if wish.changes_managers:
+            self.remanaged.add(target)
+        hidden = bool(wish.kind.own_versions) or target in self.remanaged
+        self.left.names.own_versions = self.right.names.own_versions = hidden
         self.outcome.mismatches += [(wish, found) for found in compared(call, left, right, self.tolerance)]
 
     async def follow(self, wish: Wish, name: str, kept: str, left_failed: bool, right_failed: bool) -> None:
@@ -104,15 +113,22 @@ class Lane:
         await asyncio.gather(*(one.take(call) for one in (self.left, self.right) for call in gone))
 
     async def look(self, kind: Kind, name: str, kept: str) -> None:
-        """Reads the object anew from both; one that a side lacks is used no more."""
+        """Reads the object anew from both; one that a side lacks is a difference and is used no more."""
         called = f"widgets.{name}.example.com" if kind.serves else name
         both = (self.left, self.right)
         if kind.serves:
             await asyncio.gather(*(one.take(until(200, get(kind.serves.format(name=name)))) for one in both))
         call = Call(method="GET", path=f"{kind.path}/{called}", keep=kept)
         answers = await asyncio.gather(*(one.take(call) for one in both))
+        if answers[0].failed != answers[1].failed:
+            self.note(Wish(kind, "get", "valid"), call, *answers)
         if any(answer.failed for answer in answers):
             self.alive[kind.path].remove(name)
+
+    async def compare_what_is_left(self) -> None:
+        """Lists every kind once more: what only one server has is a difference."""
+        for kind in KINDS:
+            await self.send(Wish(kind, "list", "valid"), "")
 
 
 def shares(seed: str, calls: int) -> list[list[Wish]]:
@@ -133,10 +149,12 @@ async def run_lanes(pair: Pair, seed: str, calls: int, run: str, tolerance: Tole
     async def lane(number: int, share: list[Wish]) -> None:
         name = f"g{number}-{run}"
         async with side(pair.left, f"{name}-l") as left, side(pair.right, f"{name}-r") as right:
+            left.names, right.names = ByObject(f"{name}-l"), ByObject(f"{name}-r")
             await asyncio.gather(prepare(left), prepare(right))
             one = Lane(name, Random(f"{seed}/{number}"), left, right, tolerance, outcome)
             for wish in share:
                 await one.grant(wish)
+            await one.compare_what_is_left()
 
     async with asyncio.TaskGroup() as group:
         for number, share in enumerate(shares(seed, calls)):

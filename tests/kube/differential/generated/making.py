@@ -81,6 +81,11 @@ class Wish:
         return not self.kind.serves or self.flavour == "valid"
 
     @property
+    def changes_managers(self) -> bool:
+        """Whether a field may get another manager although it stays what it is."""
+        return self.flavour == "another type" or self.verb.endswith("scale")
+
+    @property
     def custom(self) -> bool:
         return "." in self.kind.path.split("/")[2] and not self.kind.path.split("/")[2].endswith(".k8s.io")
 

@@ -24,8 +24,8 @@ class Attempt:
     old: Object | None = None
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
-    afterwards: list[Callable[[], None]] = field(default_factory=list)
-    """What follows once the write is on its way."""
+    beforehand: list[Callable[[], None]] = field(default_factory=list)
+    """What is written before the object, once nothing can refuse it any more."""
 
 
 class Plugin(Protocol):

@@ -49,7 +49,7 @@ class ResourceQuotas:
         over = sorted(one for one in counted if nanos(used[one]) + counted[one] > nanos(hard[one]))
         if over:
             raise forbidden(subject, attempt.name, f"exceeded quota: {name}, {_sums(over, counted, used, hard)}")
-        attempt.afterwards.append(lambda: _charge(attempt.namespace, name, counted, store))
+        attempt.beforehand.append(lambda: _charge(attempt.namespace, name, counted, store))
 
 
 def _more(attempt: Attempt) -> Usage:
