@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from equipment.waiting import eventually_sync
+from local.shells.forwarding import a_server, as_sent, echoed, forwarded
 from local.shells.person import Person
 from local.shells.scenarios import POD
 
@@ -32,3 +33,9 @@ def test_a_terminal_that_is_closed_ends_what_ran_in_it(person: Person) -> None:
     with person.terminal("exec", "-it", POD, "--", "sh", "-c", f"trap '' HUP; sleep {mark}; sleep {mark}"):
         eventually_sync(lambda: person.processes(POD, f"sleep {mark}"), what="it sleeps")
     person.no_process(POD, f"sleep {mark}")
+
+
+def test_a_forwarded_connection_carries_the_end_of_each_direction(person: Person) -> None:
+    with a_server(person) as port, forwarded(person, port) as (_, (here,)):
+        for content in (b"", b"x", secrets.token_bytes(1_000_000)):
+            assert echoed(here, content, until_end=True) == as_sent(content)

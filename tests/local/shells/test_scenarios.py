@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from local.shells import forwarding as forwarding  # noqa: PLC0414  it adds its scenarios
 from local.shells.person import Person
 from local.shells.scenarios import SCENARIOS
 

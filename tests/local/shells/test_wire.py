@@ -32,9 +32,18 @@ class Client:
         self, *command: str, protocols: tuple[str, ...] = (V5,), token: str | None = None, **more: str
     ) -> aiohttp.ClientWebSocketResponse:
         query = [("command", word) for word in command] + [("stdout", "true"), *more.items()]
+        return await self.connect("exec", protocols, token, query)
+
+    async def connect(
+        self,
+        what: str,
+        protocols: tuple[str, ...],
+        token: str | None = None,
+        query: list[tuple[str, str]] | None = None,
+    ) -> aiohttp.ClientWebSocketResponse:
         headers = {"Authorization": f"Bearer {self._token if token is None else token}"}
         return await self._session.ws_connect(
-            f"{self.url}/{POD}/exec", params=query, protocols=protocols, headers=headers, ssl=self.trust
+            f"{self.url}/{POD}/{what}", params=query, protocols=protocols, headers=headers, ssl=self.trust
         )
 
 
@@ -95,6 +104,17 @@ async def test_who_may_not_or_speaks_otherwise_is_refused(client: Client, how: A
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await client.open("true", **how)
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize("nonsense", [b"GET / HTTP/1.1\r\n\r\n", b"\x80\x03\0\1\0\0\0\4abcd", b"\xff" * 100])
+async def test_what_is_no_frame_ends_a_forwarding_and_nothing_else(
+    client: Client, person: Person, nonsense: bytes
+) -> None:
+    socket = await client.connect("portforward", ("SPDY/3.1+portforward.k8s.io",))
+    await socket.send_bytes(nonsense)
+    async with asyncio.timeout(LONGEST_SECONDS):
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+    assert await asyncio.to_thread(person.output_of, POD, "echo", "hi") == "hi\n"
 
 
 async def test_two_hundred_commands_are_open_at_once(client: Client, person: Person) -> None:

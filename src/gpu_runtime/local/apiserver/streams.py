@@ -1,10 +1,11 @@
-"""Subresources of pods that need a connection in both directions: exec and attach."""
+"""Subresources of pods that need a connection in both directions: exec, attach and portforward."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +14,7 @@ from gpu_runtime.local.apiserver.calls import Call
 from gpu_runtime.local.apiserver.channels import V4, V5, Channels
 from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.errors import Status, bad_request, internal, not_found
+from gpu_runtime.local.apiserver.forwarding import PROTOCOL, Forwarding
 from gpu_runtime.local.apiserver.options import truth
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.shells import CannotStart, NotRunning, Shell, ShellRequest, ShellSource
@@ -58,11 +60,12 @@ async def _execute(source: ShellSource, pod: Object, request: ShellRequest) -> S
 
 
 async def _shell(cluster: Cluster, call: Call, begin: Opener) -> web.StreamResponse:
-    pod, source = placed_pod(cluster, call)
+    pod, source = pod_of(cluster, call)
     query = call.request.query
-    tty = truth(query, "tty")
+    container, tty = container_of(pod, query.get("container", "")), truth(query, "tty")
+    must_be_placed(pod)
     request = ShellRequest(
-        container=container_of(pod, query.get("container", "")),
+        container=container,
         command=tuple(query.getall("command", [])),
         stdin=truth(query, "stdin"),
         stdout=truth(query, "stdout"),
@@ -96,17 +99,29 @@ async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
 _clearing_up: set[asyncio.Task[None]] = set()
 
 
-def placed_pod(cluster: Cluster, call: Call) -> tuple[Object, ShellSource]:
-    """The pod that the path names, which some node must have taken."""
+async def forward(cluster: Cluster, call: Call) -> web.StreamResponse:
+    """Carries connections to ports of a pod."""
+    pod, source = pod_of(cluster, call)
+    must_be_placed(pod)
+    protocol_of(call.request, (PROTOCOL,))
+    forwarding = Forwarding(pod["metadata"]["uid"], partial(source.connect, pod))
+    await opened(forwarding, call.request)
+    await to_its_end(forwarding.run())
+    return forwarding.socket
+
+
+def pod_of(cluster: Cluster, call: Call) -> tuple[Object, ShellSource]:
+    """The pod that the path names."""
     assert cluster.shells is not None
     record = cluster.store.get(call.kind.resource, call.kind.key(call.namespace, call.name))
     if record is None:
         raise not_found(call.kind.subject, call.name)
-    pod = record.object()
-    container_of(pod, call.request.query.get("container", ""))
+    return record.object(), cluster.shells
+
+
+def must_be_placed(pod: Object) -> None:
     if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {call.name} does not have a host assigned")
-    return pod, cluster.shells
+        raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
 
 
 def protocol_of(request: web.BaseRequest, served: tuple[str, ...]) -> str:
@@ -120,7 +135,7 @@ def protocol_of(request: web.BaseRequest, served: tuple[str, ...]) -> str:
     raise bad_request(f"unable to upgrade connection: no subprotocol of {list(served)} was offered")
 
 
-async def opened(channels: Channels, request: web.BaseRequest) -> None:
+async def opened(channels: Channels | Forwarding, request: web.BaseRequest) -> None:
     try:
         await channels.open(request)
     except web.HTTPException as refused:
@@ -128,4 +143,4 @@ async def opened(channels: Channels, request: web.BaseRequest) -> None:
 
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
-STREAMS: dict[str, Handler] = {"exec": execute, "attach": attach}
+STREAMS: dict[str, Handler] = {"exec": execute, "attach": attach, "portforward": forward}
