@@ -17,9 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.local.apiserver.shells import ShellRequest
 from gpu_runtime.local.node.capabilities import decide, probe
 from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import PodRuntime
+from gpu_runtime.local.node.shells import PodShells
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.specs import ContainerSpec, Mount, PodSpec
 
@@ -67,6 +69,29 @@ async def serve(runtime: PodRuntime, name: str, directory: str) -> dict[str, Any
     return {"address": pod.address, "gpus": pod.gpus}
 
 
+async def entered(data_dir: Path, uid: str) -> dict[str, Any]:
+    """What a person sees who runs commands in a pod, with and without a terminal, and reaches a port of it."""
+    shells, pod = PodShells(data_dir), {"metadata": {"uid": uid}}
+    seen: dict[str, Any] = {}
+    for name, tty in (("plain", False), ("terminal", True)):
+        command = ("sh", "-c", "id -u; cat name; tty; exit 3")
+        shell = await shells.execute(
+            pod, ShellRequest("main", ("sh", "-c", 'cd "$DIR"; exec "$@"', "", *command), stdout=True, tty=tty)
+        )
+        said = b""
+        while piece := await shell.outputs["stdout"].read():
+            said += piece
+        seen[name] = [said.decode().split(), await shell.ended()]
+        shell.close()
+    connection = await shells.connect(pod, PORT)
+    await connection.write(b"GET /name HTTP/1.0\r\n\r\n")
+    heard = b""
+    while piece := await connection.read():
+        heard += piece
+    connection.close()
+    return {**seen, "port": heard.decode().split()[-1]}
+
+
 async def main(data_dir: Path) -> None:
     capabilities = decide(probe(data_dir))
     answer: dict[str, Any] = {"root": capabilities.root, "said": capabilities.describe()}
@@ -76,6 +101,7 @@ async def main(data_dir: Path) -> None:
         site = str(data_dir / "site") if capabilities.root == "machine" else "/site"
         first = await serve(runtime, "first", site)
         answer["first"] = {**first, "page": await asyncio.to_thread(fetch, first["address"])}
+        answer["entered"] = await entered(data_dir, "first")
         await serve(runtime, "second", site)
         second = runtime.get("second")
         assert second

@@ -56,6 +56,14 @@ def run_as_user(home: Path, *options: str) -> Any:
     return json.loads(ended.stdout)
 
 
+def assert_entered(seen: Any, user: str) -> None:
+    """A person has run commands in the first pod, with and without a terminal, and reached its port."""
+    (said, code), (shown, shown_code) = seen["plain"], seen["terminal"]
+    assert [said, code] == [[user, "first", "not", "a", "tty"], 3]
+    assert [shown[:2], shown[2].startswith("/dev/pts/"), shown_code] == [[user, "first"], True, 3]
+    assert seen["port"] == "first"
+
+
 def test_with_user_namespaces_pods_are_isolated_and_reached_by_their_declared_ports(home: Path) -> None:
     answer = run_as_user(home)
     assert answer["root"] in ("overlay", "bind")
@@ -63,6 +71,7 @@ def test_with_user_namespaces_pods_are_isolated_and_reached_by_their_declared_po
     assert answer["first"]["page"] == "first"
     assert answer["second"]["page"] == "second"
     assert answer["first"]["gpus"] == {"main": ["0"]}
+    assert_entered(answer["entered"], "0")
     assert (answer["writer"]["exitCode"], answer["volume"]) == (4, ["file"])
     assert answer["stopped"]["exitCode"] == 143
     assert answer["left"] == []
@@ -73,6 +82,7 @@ def test_without_them_pods_are_plain_processes_whose_failures_are_honest(home: P
     assert answer["root"] == "machine"
     assert "pods are plain processes that see all of this user" in answer["said"][-1]
     assert answer["first"]["page"] == "first"
+    assert_entered(answer["entered"], str(USER))
     # The port is taken by the first pod.
     assert answer["second"]["exitCode"] == 1
     assert answer["writer"]["reason"] == "StartError"

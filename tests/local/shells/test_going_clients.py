@@ -8,6 +8,7 @@ from equipment.waiting import eventually_sync
 from local.shells.forwarding import a_server, as_sent, echoed, forwarded
 from local.shells.person import Person
 from local.shells.scenarios import POD
+from local.shells.world import pod
 
 
 def test_input_that_a_command_does_not_read_does_not_hold_it(person: Person) -> None:
@@ -39,3 +40,19 @@ def test_a_forwarded_connection_carries_the_end_of_each_direction(person: Person
     with a_server(person) as port, forwarded(person, port) as (_, (here,)):
         for content in (b"", b"x", secrets.token_bytes(1_000_000)):
             assert echoed(here, content, until_end=True) == as_sent(content)
+
+
+def test_a_pod_ends_at_once_although_people_are_in_it(person: Person) -> None:
+    name = f"left-{secrets.token_hex(3)}"
+    path = f"/api/v1/namespaces/{person.namespace}/pods"
+    assert person.server.request("POST", path, pod(name)).status == 201
+    eventually_sync(lambda: person.exec(name, "true").code == 0, what="it can be entered")
+    with (
+        person.started("exec", name, "--", "sh", "-c", "setsid sleep 36000 & echo in; sleep 36000") as first,
+        person.terminal("exec", "-it", name, "--", "sh", "-c", "echo in; sleep 36000") as second,
+    ):
+        assert first.stdout is not None
+        assert first.stdout.read(3) == b"in\n"
+        second.expect("in\r\n")
+        assert person.run("delete", "pod", name, "--timeout=60s").code == 0
+        assert [first.wait(60), second.wait()] == [137, 137]

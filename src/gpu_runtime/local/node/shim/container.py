@@ -30,6 +30,7 @@ class Run:
         self.directory = os.path.join(pod, "containers", self.name, str(self.attempt))
         self.state: ContainerState | None = None
         self.kill_at: float | None = None
+        self.keepers: set[int] = set()  # our children in the container's pid namespace beside its init
         self._status: int | None = None
         self._failure = ""
         self._started = 0.0
@@ -132,6 +133,9 @@ class Run:
         return self.state is not None and self.state["status"] == "exited"
 
     def _finish(self) -> None:
+        for keeper in self.keepers:
+            os.waitpid(keeper, 0)  # the kernel lets the init end when it has killed all others and they were reaped
+        self.keepers.clear()
         if self.init_pid:
             os.waitpid(self.init_pid, 0)
             self.init_pid = 0

@@ -7,6 +7,7 @@ asker does not read fills a pipe, and the command waits. The control socket's cl
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -70,10 +71,17 @@ class Shells:
     def tick(self) -> None:
         """Reaps keepers, and ends those whose container has ended: without a pid namespace nothing else would."""
         for pid, run in list(self._keepers.items()):
-            if os.waitpid(pid, os.WNOHANG)[0]:
+            if self._has_ended(pid):
                 del self._keepers[pid]
+                run.keepers.discard(pid)
             elif run.state_is_final:
                 os.kill(pid, signal.SIGTERM)
+
+    def _has_ended(self, pid: int) -> bool:
+        try:
+            return os.waitpid(pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # its container has taken note already
+            return True
 
     def _hear(self, asker: socket.socket, runs: Runs) -> None:
         """One request; all that there is to say about it is said on its control socket."""
@@ -117,6 +125,8 @@ class Shells:
         os.close(told)
         if pid:
             self._keepers[pid] = run
+            if self._isolated:
+                run.keepers.add(pid)
 
     def _connect(self, port: int, control: socket.socket) -> None:
         """Begins a connection to the pod's own loopback; the shim is in the pod's network namespace."""
@@ -165,6 +175,8 @@ def _enter(run: Run, order: keeper.Order, control: socket.socket, tell: int, lif
             keeper.keep(order, control, groups, life, plain=not isolated)
         os.write(tell, str(pid).encode())
     except OSError as error:
-        keeper.tell(control, {"failed": f"cannot enter the container: {error}"})
+        # A container that is ending has no namespaces any more (ENOENT), or lets nobody in (ENOMEM).
+        ending = error.errno in (errno.ENOENT, errno.ENOMEM)
+        keeper.tell(control, {"failed": NOT_RUNNING if ending else f"cannot enter the container: {error}"})
     finally:
         os._exit(0)
