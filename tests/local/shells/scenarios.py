@@ -233,3 +233,21 @@ def what_a_container_says_is_shown_while_attached_until_it_ends(person: Person) 
     done = person.run("attach", "two", "-c", "ended")
     where = f"two_{person.namespace}"
     assert done.errors.endswith(f"unable to upgrade connection: container ended not found in pod {where}\n")
+
+
+@scenario
+def a_person_may_do_everything_and_is_told_so(person: Person) -> None:
+    for words in (("create", "pods"), ("delete", "nodes"), ("get", "/metrics"), ("*", "*")):
+        done = person.run("auth", "can-i", *words)
+        assert (done.code, done.output) == (0, b"yes\n"), done
+    assert re.search(rb"^\*\.\* .*\[\*\]$", person.run("auth", "can-i", "--list").output, re.MULTILINE)
+    assert b"system:masters" in person.run("auth", "whoami").output
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answers = [
+        person.server.request("POST", path, {"spec": spec}) for spec in ({}, {"resourceAttributes": {"verb": "get"}})
+    ]
+    assert [(one.status, one.body["status"]) for one in answers] == [(422, "Failure"), (201, {"allowed": True})]
+    text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    field = "spec.resourceAttributes"
+    assert answers[0].body["message"] == f'.authorization.k8s.io "" is invalid: {field}: Invalid value: null: {text}'
+    assert person.server.request("GET", path).status == 405

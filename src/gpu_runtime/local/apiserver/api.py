@@ -18,6 +18,7 @@ from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.negotiation import wanted_form, wants_yaml
 from gpu_runtime.local.apiserver.openapi import OpenApi
 from gpu_runtime.local.apiserver.records import decode
+from gpu_runtime.local.apiserver.reviews import is_review, review
 from gpu_runtime.local.apiserver.store import WriteFailed
 from gpu_runtime.local.apiserver.streams import STREAMS
 from gpu_runtime.local.apiserver.subresources import SUBRESOURCES
@@ -128,6 +129,8 @@ class Api:
 
     async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         kind = self._cluster.registry.find(target.group, target.version, target.plural)
+        if is_review(target):
+            return await review(request, target, self._cluster.environment)
         if kind is None or not _fits(target, kind):
             if target.group and target.group not in builtin_groups():
                 return page_not_found()
