@@ -128,7 +128,7 @@ class Sweeper:
             return
         elif record.spec.type == "CreateStockPool":
             await self._pools.execute(record)
-        else:
+        elif record.spec.type == "CreateStockUnits":
             self._queue.submit(record, resumed=True)
 
     async def judge_claim(self, stock: GPUUnit) -> None:
@@ -183,6 +183,8 @@ class Sweeper:
         """Whether the cache has something that the operation made."""
         if record.spec.type == "CreateStockUnits":
             return bool(self._units.find(BY_OPERATION, record.metadata.name))
+        if not record.status.objects:
+            return False
         made = record.status.objects[0]
         cache: Store[StockPool] | Store[GPUUnit] = (
             self._pool_cache if record.spec.type == "CreateStockPool" else self._units
@@ -196,6 +198,8 @@ class Sweeper:
             mine = f"{labels.OPERATION}={record.metadata.name}"
             page = await self._cluster.page(Query(GPU_UNITS, batch_of(record).namespace, labels=mine), limit=1)
             return bool(page.items or page.skipped)
+        if not record.status.objects:
+            return False
         made = record.status.objects[0]
         key, found = Key(made.namespace, made.name), None
         with suppress(NotFound):

@@ -14,6 +14,7 @@ from gpu_runtime.api.v1alpha1.reasons import (
     UNIT_SERVICE_SYNC_FAILED,
 )
 from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
+from gpu_runtime.api.v1alpha1.stock_batch import ordinal_of, seen_listed
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_writer import ChildWriter
@@ -87,6 +88,7 @@ class GPUUnitReconciler:
             workload=self.caches.workload(unit.metadata, made) if made is not None and ours else None,
             service=served if served is not None and is_controlled_by(served.metadata, unit.metadata) else None,
             access_url=unit.status.accessURL,
+            listed=is_stock(unit, self.settings) and ordinal_of(unit.metadata) > 0 and seen_listed(unit),
         )
 
     async def _end_stock(self, unit: GPUUnit) -> None:

@@ -74,7 +74,7 @@ class StockGate:
         """Holds a unit back that is ready but not listed. The workload does not wait for the list, only Ready does."""
         unit = seen.unit
         if not is_gated(unit):
-            return replace(seen, listed=ordinal_of(unit.metadata) > 0)
+            return seen
         ready = readiness(seen).state == "ready"
         if not ready and self._age(unit) < EXECUTOR_SECONDS:
             return seen  # its executor is about to list it: a read now would be wasted
@@ -87,7 +87,7 @@ class StockGate:
             case Refuse():
                 raise invalid(decision.why)
             case Wait() if ready:
-                raise waiting(AWAITING_OPERATION, decision.why, EXECUTOR_SECONDS)
+                raise waiting(AWAITING_OPERATION, decision.why)  # a change of the record brings the unit back
         return seen
 
     async def _remove(self, unit: GPUUnit, why: str) -> None:
