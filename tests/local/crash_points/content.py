@@ -28,6 +28,8 @@ STATUS = {  # of kinds that others write: the part that says whether all is done
 }
 CHOSEN_BY_THE_SERVER = ("clusterIP", "clusterIPs", "nodePort", "pod-template-hash", "resourceVersion", "uid")
 MASKS = (
+    (re.compile(r"\bstock-[a-z0-9-]+-[a-z2-7]{26}\b"), "BATCH"),
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "uid of something gone"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,}\b"), "HASH"),
     (re.compile(r"image:\w+"), "image:N"),
