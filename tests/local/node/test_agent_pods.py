@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from equipment.privileges import needs_root
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.local.node.agent.kinds import CLAIMS, ENDPOINT_SLICES, PERSISTENT_VOLUMES, PODS, SERVICES, Waiting
@@ -276,6 +277,7 @@ async def test_readiness_follows_its_probe(cluster: Cluster) -> None:
         await cluster.until_event("probed", "Unhealthy", "Readiness probe failed: ")
 
 
+@needs_root("a forwarded port accepts connections that nobody behind it answers")
 async def test_a_container_that_fails_its_liveness_probe_is_restarted(cluster: Cluster) -> None:
     async with cluster.agent():
         probe = {"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 1}
@@ -324,6 +326,7 @@ async def test_an_init_container_and_a_main_one_use_the_same_gpus(cluster: Clust
         assert cluster.log(pod, "init") == cluster.log(pod) == ["0,1,2,3"]
 
 
+@needs_root("pods have no address of their own and cannot call out")
 async def test_a_service_is_reached_by_name_and_port_from_another_pod(cluster: Cluster) -> None:
     async with cluster.agent():
         await cluster.run("web", sh(SERVE, readinessProbe={"tcpSocket": {"port": 8080}}), labels={"app": "web"})
@@ -392,6 +395,7 @@ async def test_a_pod_that_fills_its_disk_is_evicted(cluster: Cluster) -> None:
         await cluster.until_event("fills", "Evicted", "exceeded its local ephemeral storage limit")
 
 
+@needs_root("the machine's root directory cannot be mounted into a pod")
 async def test_a_host_path_shows_the_machine_but_not_the_cluster(cluster: Cluster, data_dir: Path) -> None:
     async with cluster.agent():
         (data_dir / "secret").write_text("hush")

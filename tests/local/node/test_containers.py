@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.privileges import needs_root
 from equipment.waiting import eventually
 from gpu_runtime.local.node.runtime import PodRuntime
 from local.node.machine import processes
@@ -82,6 +83,7 @@ async def test_a_container_that_fills_its_log_keeps_the_newest_part_only(runtime
     assert log_text(runtime, uid)[-1] == "60000"
 
 
+@needs_root("a container cannot run as another user")
 async def test_environment_working_directory_and_user_are_the_containers(runtime: PodRuntime) -> None:
     state, lines = await run(
         runtime, "sh", "-c", "echo $GREETING; pwd; id -u; id -g; echo hi > /dev/stdout",
@@ -141,6 +143,7 @@ async def test_everything_a_container_started_ends_with_it(runtime: PodRuntime, 
     assert [line.split()[1] for line in processes(data_dir)] == ["pod-shim"]
 
 
+@needs_root("there are no cgroups to limit memory with")
 async def test_a_container_that_needs_more_memory_than_its_limit_is_oom_killed(runtime: PodRuntime) -> None:
     assert "memory" in runtime.cgroups.limits
     state, _ = await run(runtime, "python", "-c", "b'x' * (256 << 20)", memoryBytes=64 << 20)

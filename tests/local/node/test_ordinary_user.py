@@ -16,11 +16,13 @@ import msgspec
 import pytest
 
 import gpu_runtime
+from equipment.privileges import needs_root
 from local.node import as_ordinary_user, ordinary_agent
 from local.node.as_ordinary_user import Order
 from local.node.machine import processes
 
 USER = 29_461
+pytestmark = needs_root("only root can become another user")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.privileges import needs_root
 from equipment.waiting import eventually, eventually_sync
 from gpu_runtime.local.node.gpus import NotEnoughGpus
 from gpu_runtime.local.node.hosts import ServiceName
@@ -53,6 +54,7 @@ def content(path: str) -> bytes:
 SERVE = "mkdir -p /site && echo $HOSTNAME > /site/name && cd /site && exec python -m http.server 8080"
 
 
+@needs_root("pods have no address of their own and cannot call out")
 async def test_two_pods_serve_one_port_each_on_its_own_address(runtime: PodRuntime) -> None:
     first, second = await a_pod(runtime), await a_pod(runtime)
     for uid in (first, second):
@@ -61,6 +63,7 @@ async def test_two_pods_serve_one_port_each_on_its_own_address(runtime: PodRunti
         assert await asyncio.to_thread(fetch, address_of(runtime, uid)) == f"{uid}\n"
 
 
+@needs_root("pods have no address of their own and cannot call out")
 async def test_a_pod_reaches_another_by_its_services_name(runtime: PodRuntime) -> None:
     server, client = await a_pod(runtime), await a_pod(runtime)
     await runtime.start_container(server, a_container("sh", "-c", SERVE))
@@ -131,6 +134,7 @@ async def test_a_memory_volume_is_shared_by_the_containers_of_a_pod_and_bounded(
     assert log_text(runtime, uid, "two") == ["shared", "full", "tmpfs"]
 
 
+@needs_root("a pod writes only where the user may")
 async def test_a_pod_sees_the_machine_but_writes_only_to_its_own_layer(runtime: PodRuntime, data_dir: Path) -> None:
     places = [
         "/usr/local/pod-was-here",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.privileges import needs_root
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.kube.store import Store
@@ -60,6 +61,7 @@ async def serve_web(runtime: PodRuntime, name: str, stack: AsyncExitStack) -> No
     await keeper.apply()
 
 
+@needs_root("pods have no address of their own and cannot call out")
 async def test_pods_reach_the_services_of_their_own_cluster_only(
     data_dir: Path, other_data_dir: Path, capabilities: Capabilities
 ) -> None:

@@ -30,7 +30,7 @@ def test_any_process_may_be_killed_while_units_are_created(up: Up, tmp_path: Pat
         assert "Directory listing for /" in page(until_ready(up, name)["accessURL"])
     up.until_healthy()
     restarts = sum(each.record.restarts for each in up.picture().processes)
-    assert restarts == KILLS
+    assert restarts >= KILLS  # more where the machine is so busy that a process is silent too long
     after = pod_of(up, tmp_path, "bystander")
     assert after == before, "a pod that ran all along was restarted or replaced"
     assert "died: killed by SIGKILL; starting it again in" in up.said

@@ -43,6 +43,7 @@ def test_the_documentation_opens(up: Up) -> None:
 
 
 def test_status_shows_every_process(up: Up) -> None:
+    up.until_healthy()
     shown = up.command("status", "-o", "json")
     assert shown.returncode == 0, shown
     rows = json.loads(shown.stdout)
@@ -65,7 +66,7 @@ def test_a_second_up_is_refused_and_told_who_is_there(up: Up) -> None:
     assert second.returncode == 3
     assert up.process is not None
     assert f"in use by another `gpu-runtime up`: process {up.process.pid}, since " in second.stderr
-    assert up.picture().healthy
+    up.until_healthy()
 
 
 def test_a_taken_port_is_named_before_anything_starts(up: Up, tmp_path: Path) -> None:

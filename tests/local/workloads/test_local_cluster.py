@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.privileges import needs_root
 from equipment.servers import ApiServer, use_running
 from equipment.waiting import eventually_sync
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
@@ -60,6 +61,7 @@ def has_account(server: ApiServer) -> bool:
     return server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default").status == 200
 
 
+@needs_root("pods have no address of their own and cannot call out")
 def test_two_pods_on_one_port_answer_by_address_and_by_service_name(folder: Path) -> None:
     with local_cluster(folder / "data", folder / "log"):
         world = world_of(folder)

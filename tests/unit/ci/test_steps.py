@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,12 +14,11 @@ import steps
 from equipment.waiting import eventually_sync
 from steps import Step
 
-A_MOMENT = 1 / 60  # minutes
 HANGS = """
 import os, pathlib, subprocess, sys, time
+print("it hangs here", flush=True)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True)
 pathlib.Path(sys.argv[1]).write_text(str(child.pid))
-print("it hangs here", flush=True)
 while True:
     try:
         time.sleep(3600)
@@ -42,14 +42,21 @@ def lives(process: int) -> bool:
 def test_a_step_that_hangs_is_killed_with_everything_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(steps, "SECONDS_TO_TELL", 1.0)
-    step = Step("a step", python(HANGS, str(tmp_path / "child")), minutes=A_MOMENT)
+    started = tmp_path / "child"
+
+    def not_ended(child: subprocess.Popen[bytes], within: float) -> bool:
+        """The time limit is reached, but not before the step has started its child."""
+        eventually_sync(lambda: started.exists() and started.read_text(), what="the step hangs")
+        return False
+
+    monkeypatch.setattr(steps, "ended", not_ended)
+    step = Step("a step", python(HANGS, str(started)))
     outcome = ci.timed(step, dict(os.environ), strict=False)
     assert outcome is not None
     said = capsys.readouterr().out
     assert "killed after its limit" in said
     assert "it hangs here" in said
-    child = int((tmp_path / "child").read_text())
+    child = int(started.read_text())
     eventually_sync(lambda: not lives(child), what="the child of the step is gone")
 
 
