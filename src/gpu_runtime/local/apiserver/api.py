@@ -116,7 +116,7 @@ class Api:
                 await self._cluster.store.settled()
             return _failed(status)
         except WriteFailed as failure:
-            reports.failed("write failed", error=str(failure))
+            reports.refused("write failed", error=str(failure))
             return _failed(internal(f"the data directory cannot be written: {failure}"))
         except web.HTTPRequestEntityTooLarge:
             text = f"Request entity too large: limit is {LARGEST_BODY}"

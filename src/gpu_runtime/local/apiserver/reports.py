@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 
+def refused(event: str, **facts: Any) -> None:
+    """Trouble of the machine, such as a full disk: one line, as there may be many, and rendering a trace takes long."""
+    import structlog  # noqa: PLC0415
+
+    structlog.get_logger().error(event, **facts)
+
+
 def failed(event: str, **facts: Any) -> None:
     """Something that should not happen, with the traceback of the exception that is being handled."""
     import structlog  # noqa: PLC0415 - 50 ms of start-up that most runs never need
