@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gpu_runtime.local.apiserver import discovery, reports, verbs
+from gpu_runtime.local.apiserver import discovery, reports, top, verbs
 from gpu_runtime.local.apiserver.auth import Authenticator
 from gpu_runtime.local.apiserver.builtin import builtin_groups, data
 from gpu_runtime.local.apiserver.calls import Call, json_response
@@ -129,6 +129,8 @@ class Api:
 
     async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         kind = self._cluster.registry.find(target.group, target.version, target.plural)
+        if self._cluster.usage and top.is_about_usage(target):
+            return await top.show(request, target, self._cluster)
         if is_review(target):
             return await review(request, target, self._cluster.environment)
         if kind is None or not _fits(target, kind):
@@ -185,6 +187,15 @@ class Api:
 
     def _discovered(self, parts: list[str]) -> Any:
         registry = self._cluster.registry
+        if self._cluster.usage:
+            match parts:
+                case ["apis"]:
+                    listed = discovery.group_list(registry)
+                    return {**listed, "groups": [*listed["groups"], top.group()]}
+                case ["apis", top.GROUP]:
+                    return {"kind": "APIGroup", "apiVersion": "v1", **top.group()}
+                case ["apis", top.GROUP, top.VERSION]:
+                    return top.resource_list()
         match parts:
             case ["version"]:
                 return data()["version"]

@@ -11,6 +11,7 @@ from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.logs import LogSource
 from gpu_runtime.local.apiserver.shells import ShellSource
 from gpu_runtime.local.apiserver.store import Store
+from gpu_runtime.local.apiserver.usage import UsageSource
 from gpu_runtime.local.apiserver.writing import Writer
 
 
@@ -24,6 +25,7 @@ class Cluster:
     logs: LogSource
     shells: ShellSource | None = None
     """Where commands in containers run; None: nowhere."""
+    usage: UsageSource | None = None
 
     @classmethod
     def assemble(

@@ -36,6 +36,7 @@ from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfi
 from gpu_runtime.local.apiserver.logs import LogFiles, LogSource
 from gpu_runtime.local.apiserver.shells import ShellSource
 from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS, Store, WriteFailed
+from gpu_runtime.local.apiserver.usage import UsageSource
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Settings:
     """Do what a real cluster's controllers do for the API itself; off, the server is a bare kube-apiserver."""
     logs: LogSource | None = None
     shells: ShellSource | None = None
+    usage: UsageSource | None = None
     lacks: Lacks = lacks_nothing
     """What else of the cluster does not work yet: until then `/readyz` says so, and `/livez` says ok."""
     registry: CollectorRegistry | None = None
@@ -97,7 +99,7 @@ class ApiServer:
         logs = self._settings.logs or LogFiles(folder / "logs")
         environment = Environment()
         self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(environment)), environment, logs)
-        self.cluster.shells = self._settings.shells
+        self.cluster.shells, self.cluster.usage = self._settings.shells, self._settings.usage
         Definitions(self.cluster).start()
         fresh = self.store.version <= 1
         bootstrap(self.cluster, port)

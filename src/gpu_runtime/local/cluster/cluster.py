@@ -18,6 +18,7 @@ from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.cluster.child import Child
 from gpu_runtime.local.node.agent.logs import PodLogs
 from gpu_runtime.local.node.shells import PodShells, allow_many_files
+from gpu_runtime.local.node.usage import PodUsage
 from gpu_runtime.local.supervisor.holder import hold
 
 NODE_STOP_SECONDS = 45.0
@@ -67,6 +68,7 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
                     options.port,
                     logs=PodLogs(options.data_dir),
                     shells=PodShells(options.data_dir),
+                    usage=PodUsage(options.data_dir),
                     lacks=lambda: _problems(controllers, node),
                     registry=_metrics(controllers, node),
                 )
