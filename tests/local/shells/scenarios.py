@@ -53,6 +53,14 @@ def words_of_a_command_reach_no_shell(person: Person) -> None:
 
 
 @scenario
+def a_command_may_be_long(person: Person) -> None:
+    words = ["x" * 60_000, "y" * 60_000]
+    assert (
+        person.output_of(POD, "python3", "-c", "import sys; print(*map(len, sys.argv[1:]))", *words) == "60000 60000\n"
+    )
+
+
+@scenario
 def bytes_go_in_and_come_back_unchanged(person: Person) -> None:
     content = secrets.token_bytes(3_000_000)
     done = person.exec(POD, "cat", given=content)

@@ -8,7 +8,7 @@ from equipment.waiting import eventually_sync
 from local.shells.forwarding import a_server, as_sent, echoed, forwarded
 from local.shells.person import Person
 from local.shells.scenarios import POD
-from local.shells.world import pod
+from local.shells.world import IMAGE, pod
 
 
 def test_input_that_a_command_does_not_read_does_not_hold_it(person: Person) -> None:
@@ -56,3 +56,12 @@ def test_a_pod_ends_at_once_although_people_are_in_it(person: Person) -> None:
         second.expect("in\r\n")
         assert person.run("delete", "pod", name, "--timeout=60s").code == 0
         assert [first.wait(60), second.wait()] == [137, 137]
+
+
+def test_a_terminal_of_a_container_is_refused_and_a_run_shows_its_log(person: Person) -> None:
+    name = f"run-{secrets.token_hex(3)}"
+    words = ("run", name, "-it", "--rm", "--restart=Never", f"--image={IMAGE}", "--command", "--")
+    with person.terminal(*words, "sh", "-c", "echo sa''id; sleep 1") as terminal:
+        terminal.expect("containers have no terminal here; use kubectl exec -it")
+        terminal.expect("said")
+        assert terminal.wait() == 0

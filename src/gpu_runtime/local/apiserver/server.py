@@ -38,6 +38,8 @@ from gpu_runtime.local.apiserver.shells import ShellSource
 from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS, Store, WriteFailed
 from gpu_runtime.local.apiserver.usage import UsageSource
 
+LONGEST_LINE = 1 << 18  # the command of an exec is part of the request's first line
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -112,7 +114,7 @@ class ApiServer:
         token = ensure_token(folder)
         health = Health(self._problems, self._settings.registry or CollectorRegistry())
         api = Api(self.cluster, Authenticator(token), f"127.0.0.1:{port}", health)
-        server = web.Server(api.handle, request_factory=_request, handler_cancellation=True)
+        server = web.Server(api.handle, request_factory=_request, handler_cancellation=True, max_line_size=LONGEST_LINE)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=5)
         await self._runner.setup()
         await web.SockSite(self._runner, listener, ssl_context=_tls(pems)).start()
