@@ -67,19 +67,6 @@ def alive(mark: str) -> bool:
     return False
 
 
-def shim_of(lock: Path) -> int:
-    """The process that holds a pod together."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "comm").read_text() == "pod-shim\n" and any(
-                each.samefile(lock) for each in (process / "fd").iterdir()
-            ):
-                return int(process.name)
-        except OSError:  # it has just ended, or one of its files cannot be looked at
-            continue
-    raise AssertionError("the pod has no shim")
-
-
 async def a_family(shells: PodShells, pod: dict[str, Any], *, tty: bool = False) -> tuple[Command, str]:
     """A command with children that have left its session, and the mark that they all carry."""
     mark = f"36{secrets.randbelow(10**8):08}"
@@ -126,7 +113,9 @@ async def test_a_command_ends_with_its_container(runtime: PodRuntime, shells: Po
 
 async def test_a_command_ends_with_its_shim(runtime: PodRuntime, shells: PodShells, pod: dict[str, Any]) -> None:
     command, mark = await a_family(shells, pod)
-    os.kill(shim_of(runtime.files(pod["metadata"]["uid"]).lock_path), signal.SIGKILL)
+    shim = runtime.files(pod["metadata"]["uid"]).shim()
+    assert shim is not None
+    os.kill(shim.pid, signal.SIGKILL)
     assert await asyncio.wait_for(command.ended(), LONGEST_SECONDS) == 128 + signal.SIGKILL
     command.close()
     await eventually(lambda: not alive(mark), what="all of it has ended")
