@@ -10,7 +10,7 @@ import structlog
 
 from gpu_runtime.config import ApiLimits, ConfigError, RuntimeApiSettings
 from gpu_runtime.edge.names import is_loopback, own_names, split_address
-from gpu_runtime.edge.open_files import allow_open_files
+from gpu_runtime.edge.open_files import room_for
 from gpu_runtime.edge.runner import Runner
 from gpu_runtime.http.app import application
 from gpu_runtime.http.errors import malformed
@@ -101,7 +101,7 @@ def platform(settings: RuntimeApiSettings) -> Platform:
 
 def most_streams(limits: ApiLimits) -> int:
     """The streams that this process can have: each has a connection to its client, and a log one to the cluster."""
-    room = allow_open_files(2 * limits.streams + limits.requestsInFlight)
+    room = room_for(2 * limits.streams + limits.requestsInFlight)
     return min(limits.streams, max(1, (room - limits.requestsInFlight) // 2))
 
 

@@ -34,17 +34,17 @@ def stop_on_signal() -> Iterator[asyncio.Event]:
 
 
 def raise_open_files_limit() -> int:
-    """Lets this process open as many files as it is allowed to; the limit then in force.
+    """Raises the process's limit of open files as far as it may; returns how many files it can then open.
 
-    Usually 1024 are open to a process that does not ask, and each stream of a client takes two: the client's own, and
-    the watch or log behind it.
+    The usual soft limit is 1024. A process that reaches it refuses connections, which looks like a dead server.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft == resource.RLIM_INFINITY:
+        return most
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(soft, most)
 
 
 def run_manager(build: Callable[[Client], Manager], kubeconfig: Path | None = None) -> int:

@@ -28,14 +28,14 @@ def streams_under(soft: int, hard: int) -> tuple[int, int, str]:
 
 
 @pytest.mark.parametrize("soft", [256, 1024, 4096])
-@mutant("edge/open_files.py", "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))", "pass")
+@mutant("kube/process.py", "resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))", "pass")
 def test_500_streams_fit_into_a_process_whose_limit_can_be_raised(soft: int) -> None:
     streams, limit, logged = streams_under(soft, 4096)
     assert (streams, logged) == (500, "")
     assert limit >= 2 * 500 + 256  # a followed log has a connection to its client and one to the cluster
 
 
-@mutant("edge/open_files.py", "room = max(1, soft - SPARE)", "room = connections")
+@mutant("edge/open_files.py", "room = max(1, limit - SPARE)", "room = connections")
 def test_a_process_whose_limit_cannot_be_raised_allows_fewer_streams_and_says_so() -> None:
     streams, limit, logged = streams_under(700, 1000)
     assert limit == 1000

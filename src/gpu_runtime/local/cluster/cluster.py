@@ -13,11 +13,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from gpu_runtime.kube.process import raise_open_files_limit
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.cluster.child import Child
 from gpu_runtime.local.node.agent.logs import PodLogs
-from gpu_runtime.local.node.shells import PodShells, allow_many_files
+from gpu_runtime.local.node.shells import PodShells
 from gpu_runtime.local.node.usage import PodUsage
 from gpu_runtime.local.supervisor.holder import hold
 
@@ -56,7 +57,7 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
         options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StartError(f"data directory {options.data_dir} cannot be used: {error.strerror}") from error
-    allow_many_files()
+    raise_open_files_limit()  # each command of kubectl exec holds five files of this process
     with hold(options.data_dir / LOCK):
         controllers, node = _children(options, say)
         async with asyncio.TaskGroup() as group:

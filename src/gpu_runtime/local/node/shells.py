@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import resource
 import signal
 import socket
 import struct
@@ -29,7 +28,6 @@ from gpu_runtime.local.node.shim.shells import NOT_RUNNING, SOCKET
 STARTS_AT_ONCE = 32  # below what a shim lets wait at its door
 ASK_SECONDS = 30.0
 LONGEST_REPORT = 1 << 16
-MOST_FILES = 1 << 16
 
 
 class PodShells:
@@ -144,14 +142,6 @@ def running_attempt(files: PodFiles, container: str) -> int:
     if not runs or runs[-1].state is None or runs[-1].state["status"] != "running":
         raise NotRunning
     return runs[-1].attempt
-
-
-def allow_many_files() -> None:
-    """Each command holds five files of the API server; the usual soft limit would do for 200 of them and no more."""
-    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    enough = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
-    if soft != resource.RLIM_INFINITY and soft < enough:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, most))
 
 
 def _pipes(request: ShellRequest, given: contextlib.ExitStack) -> tuple[dict[str, Descriptor], list[int]]:
