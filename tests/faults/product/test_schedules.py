@@ -92,10 +92,10 @@ async def shelf(world: Places, processes: list[Running], spec: str, size: int) -
         return [unit.spec.specName for unit in await world.units(world.stock)].count(spec) == size
 
     await eventually(made, what="the stock is made")
-    await world.make_ready()
     for process in processes:
 
         async def known(process: Running = process) -> bool:
+            await world.make_ready()  # as far as its record lists it by now
             _, inventory = await process.call("GET", "/operator/inventory")
             return any(each["specName"] == spec and each["handOverNow"] == size for each in inventory["data"]["specs"])
 

@@ -120,10 +120,10 @@ async def shelves(world: Places, scenes: list[Scene], replicas: list[Replica]) -
         return len(await world.units(world.stock)) == wanted
 
     await eventually(all_made, what="the stock is made")
-    await world.make_ready()
     for replica in replicas:
 
         async def known(process: Running = replica.process) -> bool:
+            await world.make_ready()  # as far as its record lists it by now
             _, inventory = await process.call("GET", "/operator/inventory")
             return sum(int(spec["handOverNow"]) for spec in inventory["data"]["specs"]) == wanted
 
