@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import uvloop
 
+OPENING = asyncio.Semaphore(20)  # each begins with a list
 PATIENCE = 60.0  # seconds for the slowest watch to catch up
 
 
@@ -42,7 +43,9 @@ class Watch:
 
 
 async def follow(session: aiohttp.ClientSession, url: str, watch: Watch, changed: asyncio.Event) -> None:
-    async with session.get(url, params={"watch": "true", "timeoutSeconds": "3600"}) as response:
+    async with OPENING:
+        response = await session.get(url, params={"watch": "true", "timeoutSeconds": "3600"})
+    async with response:
         response.raise_for_status()
         rest = b""
         async for chunk in response.content.iter_any():

@@ -17,6 +17,8 @@ from gpu_runtime.service.selector import EVERYTHING, Selector
 from gpu_runtime.service.views import UnitView
 
 MOST_KEPT = 4096  # changes that a watcher may be behind, or resume after
+GROUP = 16  # watchers that are woken in one turn of the event loop
+GATHER_SECONDS = 0.02  # changes that come closer together are told together
 Kind = Literal["added", "modified", "deleted", "bookmark", "reset"]
 View = Callable[[GPUUnit], UnitView]
 
@@ -115,7 +117,7 @@ class Feed:
         self._newest = 0
         self._open: list[_Step] = []
         self._open_at = 0
-        self._changed = asyncio.Event()
+        self._watchers = _Watchers()
         store.subscribe(self._take)
 
     @property
@@ -137,21 +139,17 @@ class Feed:
         place = self._place(version)
         paused = False
         while True:
-            changed = self._changed  # taken before the look: a change that comes after it is not missed
             place, changes = self._since(place, version, wanted)
+            if paused and not changes:
+                changes = [Change("bookmark", str(max(version, self.version)))]
+            paused = False
             if changes:
                 yield changes
-            elif paused:
-                yield [Change("bookmark", str(max(version, self.version)))]
-            paused = False
+                continue  # a change that came meanwhile woke nobody: look again before waiting
             left = end - loop.time()
             if left <= 0:
                 return
-            try:
-                async with asyncio.timeout(min(pause, left)):
-                    await changed.wait()
-            except TimeoutError:
-                paused = True
+            paused = not await self._watchers.wait(min(pause, left))
 
     def _place(self, version: int) -> int:
         """The number of the first batch after the version."""
@@ -188,8 +186,7 @@ class Feed:
             return
         if not self._open:
             self._open_at = self._store.version
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._watchers.wake()
         self._open += _steps(delta, self._view)
 
     def _seal(self) -> None:
@@ -215,6 +212,55 @@ class Feed:
         self._batches.clear()
         self._kept = 0
         self._floor = version
+
+
+class _Watchers:
+    """Those who wait for a change. They are woken in small groups, so that requests have their turn in between."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._round: list[asyncio.Future[None]] = []
+        self._due = False
+        self._next: asyncio.Handle | None = None
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether there was a change within so many seconds."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = None
+        try:
+            async with asyncio.timeout(seconds):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.pop(waiter, None)
+        return True
+
+    def wake(self) -> None:
+        """There is a change: all who wait now are told, once for all changes that come close together."""
+        if not self._waiting:
+            return
+        self._due = True
+        if self._next is None:
+            self._next = asyncio.get_running_loop().call_soon(self._wake_some)
+
+    def _wake_some(self) -> None:
+        if self._due and not self._round:
+            self._due, self._round = False, list(self._waiting)
+        group, self._round = self._round[:GROUP], self._round[GROUP:]
+        for waiter in group:
+            if not waiter.done():
+                waiter.set_result(None)
+        loop = asyncio.get_running_loop()
+        if self._round:
+            self._next = loop.call_soon(self._wake_some)
+        else:
+            self._next = loop.call_later(GATHER_SECONDS, self._end_round)
+
+    def _end_round(self) -> None:
+        self._next = None
+        if self._due:
+            self._wake_some()
 
 
 def _steps(delta: Delta[GPUUnit], view: View) -> Iterator[_Step]:

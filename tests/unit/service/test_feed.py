@@ -15,7 +15,7 @@ from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.feed import Change, Expired, Feed, Wanted
+from gpu_runtime.service.feed import GROUP, Change, Expired, Feed, Wanted
 from gpu_runtime.service.selector import Selector
 from gpu_runtime.service.views import unit_view
 
@@ -65,7 +65,7 @@ def told(change: Change) -> tuple[str, str, str]:
 @asynccontextmanager
 async def watching(world: World, since: int, wanted: Wanted = ALL, pause: float = 60) -> AsyncIterator[Any]:
     """Gives the next changes that the watcher is told."""
-    async with asyncio.timeout(60), aclosing(world.feed.after(since, wanted, seconds=60, pause=pause)) as batches:
+    async with asyncio.timeout(50), aclosing(world.feed.after(since, wanted, seconds=60, pause=pause)) as batches:
 
         async def following() -> Seen:
             return [told(change) for change in await anext(batches)]
@@ -182,6 +182,35 @@ async def test_silence_is_told_as_a_bookmark_that_is_worth_resuming_from() -> No
         world.store.saw("15")  # changes elsewhere
         while await following() != [("bookmark", "", "15")]:
             pass
+
+
+async def test_every_watcher_of_many_is_woken_by_every_change() -> None:
+    world = World()
+    versions = range(11, 31)
+
+    async def watch() -> list[str]:
+        seen: list[str] = []
+        async with watching(world, 10) as following:
+            while len(seen) < len(versions):
+                seen += [version for _, _, version in await following()]
+        return seen
+
+    watchers = [asyncio.create_task(watch()) for _ in range(3 * GROUP + 1)]
+    for version in versions:
+        world.changed(a_unit("a", version))
+        await asyncio.sleep(0)  # some are woken, some wait already for the next
+    for watcher in watchers:
+        assert await watcher == [str(version) for version in versions]
+
+
+@mutant("service/feed.py", "continue  # a change that came meanwhile woke nobody: look again before waiting", "pass")
+async def test_a_change_that_comes_while_a_watcher_is_busy_is_told_without_waiting_for_the_next() -> None:
+    world = World()
+    async with watching(world, 10) as following:
+        world.changed(a_unit("a", 11))
+        assert await following() == [("added", "a", "11")]
+        world.changed(a_unit("a", 12))  # nobody waits
+        assert await following() == [("modified", "a", "12")]
 
 
 async def test_what_watchers_share_is_encoded_once() -> None:
