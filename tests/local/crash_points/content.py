@@ -33,6 +33,7 @@ MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,}\b"), "HASH"),
     (re.compile(r"image:\w+"), "image:N"),
+    (re.compile(r"\bstock-\d+\b"), "stock-N"),  # which of the free stock is taken is a matter of chance
     (re.compile(r"\bfake-\d+\b"), "NODE"),
     (re.compile(r'([gG]eneration\\?"): \d+'), r"\1: N"),
     (re.compile(r'(generation\\":)\d+'), r"\1N"),
@@ -101,7 +102,7 @@ def _text(document: Document, masks: dict[str, str], turn: int) -> str:
     text = f"{kind} {json.dumps(_without(said), sort_keys=True)}"
     names = re.compile("|".join(re.escape(each) for each in sorted(masks, key=len, reverse=True)))
     text = names.sub(lambda found: masks[found.group()], text)
-    text = re.sub(rf"\b(unit|stock|seed|pool|fixed)-{turn}\b", r"\1-N", text)
+    text = re.sub(rf"\b(unit|seed|pool|fixed)-{turn}\b", r"\1-N", text)
     text = re.sub(rf"\bs\.{turn}\b", "s.N", text)
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)

@@ -9,10 +9,16 @@ import pytest
 
 from equipment.fault_proxy import FaultProxy
 from equipment.judge import conservation, orphans
+from equipment.mutation import mutant
 from kube.http.api import Places
 from local.crash_points.flows import FLOWS, clean_run, crash, in_this_process, reconciling
 
 
+@mutant(
+    "controllers/gpuunit/role.py",
+    "return notes | ({SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else {})",
+    "return notes",
+)
 @pytest.mark.parametrize("name", FLOWS)
 async def test_a_crash_at_any_write_ends_clean_or_untouched_and_a_replay_ends_clean(
     name: str, world: Places, fault_proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
