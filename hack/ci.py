@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from steps import Outcome, Step, cleared, run, weakening
+from steps import Outcome, Step, cleared, end_with_steps, run, weakening
 
 PYTHON = sys.executable
 HACK = ("env", "PYTHONPATH=hack", PYTHON)
@@ -109,4 +109,5 @@ def counted(output: str) -> str:
 
 
 if __name__ == "__main__":
+    end_with_steps()
     sys.exit(main(sys.argv[1:]))

@@ -25,7 +25,7 @@ import pytest
 
 from realkube import binaries
 from realkube.control_plane import ControlPlane
-from steps import Step, cleared, run
+from steps import Step, cleared, end_with_steps, run
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "gpu_runtime"
@@ -240,5 +240,6 @@ def environment_of(mutants: Sequence[Mutant], server: str) -> Iterator[dict[str,
 
 
 if __name__ == "__main__":
+    end_with_steps()
     os.chdir(ROOT)
     sys.exit(main(sys.argv[1:]))

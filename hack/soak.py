@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ci import counted, red_tests
 from realkube import binaries
-from steps import Step, cleared, run
+from steps import Step, cleared, end_with_steps, run
 
 ANYWHERE = ("tests/unit", "tests/local/apiserver tests/local/model", "tests/local/contract")
 ON_A_REAL_SERVER = ("tests/kube", "tests/faults")
@@ -61,4 +61,5 @@ def passed(group: str, seed: int, rounds: int | None) -> bool:
 
 
 if __name__ == "__main__":
+    end_with_steps()
     sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,6 +47,11 @@ def weakening(environment: Mapping[str, str]) -> list[str]:
 
 def cleared(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not WEAKENING.fullmatch(name)}
+
+
+def end_with_steps() -> None:
+    """Makes SIGTERM an exception: a step is in a session of its own and must not outlive who runs it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def run(step: Step, environment: Mapping[str, str]) -> Outcome:

@@ -60,6 +60,17 @@ def test_a_step_that_hangs_is_killed_with_everything_that_it_started(
     eventually_sync(lambda: not lives(child), what="the child of the step is gone")
 
 
+def test_a_step_ends_with_whoever_runs_it(tmp_path: Path) -> None:
+    started = tmp_path / "child"
+    runs = "import os, sys, steps; steps.end_with_steps(); steps.run(steps.Step('a step', sys.argv[1:]), os.environ)"
+    command = python(runs, *python(HANGS, str(started)))
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path(steps.__file__).parent)}) as runner:
+        eventually_sync(lambda: started.exists() and started.read_text(), what="the step has started its child")
+        runner.terminate()
+    child = int(started.read_text())
+    eventually_sync(lambda: not lives(child), what="the child of the step is gone")
+
+
 def test_the_environment_cannot_weaken_a_strict_run() -> None:
     given = {
         "GPU_RUNTIME_TEST_KUBECONFIG": "file",
