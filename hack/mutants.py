@@ -166,7 +166,8 @@ def main(arguments: Sequence[str]) -> int:
             return 2
         trial = Trial(options.server, environment, time.monotonic() + options.minutes * 60)
         try_all(trial, mutants)
-    print(*(f"SURVIVED {mutant}" for mutant in trial.survivors), sep="\n")
+    for mutant in trial.survivors:
+        print(f"SURVIVED {mutant}")
     untried = f"; no time for {left}" if (left := len(mutants) - trial.tried) else ""
     print(f"{trial.tried - len(trial.survivors)} of {trial.tried} mutants were noticed{untried}")
     return 1 if trial.survivors else 0
