@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from random import Random
 
 import pytest
 from structlog.testing import capture_logs
 
 from equipment.fault_proxy import FaultProxy
-from equipment.seeds import fresh_seed
 from equipment.servers import ApiServer
+from equipment.soak import Soak
 from equipment.waiting import LONGEST_PAUSE, eventually
 from faults.runtime.mischief import Mischief, passed, together
 from gpu_runtime.api.meta.object import Key
@@ -24,8 +22,7 @@ from gpu_runtime.kube.builtin import CONFIG_MAPS
 from gpu_runtime.kube.controller import WORKERS, Controller
 from kube.runtime.test_manager import a_parent, children_of, copying
 
-FAULTS = int(os.environ.get("GPU_RUNTIME_SOAK_FAULTS", "200"))
-SEED = fresh_seed("GPU_RUNTIME_SOAK_SEED")
+FAULTS = 200
 TERMS = Terms(duration=1.0, give_up=0.7, retry=0.1)
 NAMES = [f"parent-{number}" for number in range(8)]
 CONVERGED_SECONDS = 60.0  # some fifty terms: a busy machine is no error, a leader that works no more is
@@ -85,15 +82,15 @@ async def judge(replicas: list[Replica]) -> None:
     """Looks again and again; ends only when something is wrong."""
     while True:
         for each in replicas:
-            assert (wrong := each.look()) is None, f"seed {SEED}: {wrong}"
-        assert not all(each.election.holds() for each in replicas), f"seed {SEED}: both hold the lease"
+            assert (wrong := each.look()) is None, wrong
+        assert not all(each.election.holds() for each in replicas), "both hold the lease"
         await passed(0.01)
 
 
 async def test_two_managers_converge_after_every_pause_cut_and_slow_renewal(
-    api_server: ApiServer, client: Client, namespace: str, capsys: pytest.CaptureFixture[str]
+    api_server: ApiServer, client: Client, namespace: str, capsys: pytest.CaptureFixture[str], soak: Soak
 ) -> None:
-    rng, told = Random(SEED), 0
+    rng, wanted, told = soak.random("managers"), soak.rounds(FAULTS), 0
     for name in NAMES:
         await client.create(CONFIG_MAPS, a_parent(namespace, name))
 
@@ -107,11 +104,11 @@ async def test_two_managers_converge_after_every_pause_cut_and_slow_renewal(
         async with replica(api_server, namespace, "one") as one, replica(api_server, namespace, "two") as two:
             judging = asyncio.create_task(judge([one, two]))
             rounds = 0
-            while told < FAULTS:
+            while told < wanted:
                 rounds += 1
                 chosen = [
                     (rng.choice([[one], [two], [one, two]]), Mischief(TERMS).choose(rng))
-                    for _ in range(min(rng.randint(1, MOST_AT_ONCE), FAULTS - told))
+                    for _ in range(min(rng.randint(1, MOST_AT_ONCE), wanted - told))
                 ]
                 told += len(chosen)
                 faults = together(*(act(each.proxy) for targets, (_, act) in chosen for each in targets))
@@ -120,7 +117,7 @@ async def test_two_managers_converge_after_every_pause_cut_and_slow_renewal(
                 await eventually(
                     lambda: converged(str(rounds)),  # noqa: B023
                     within=CONVERGED_SECONDS,
-                    what=f"seed {SEED}, round {rounds}, {story}: all copies are up to date",
+                    what=f"seed {soak.seed}, round {rounds}, {story}: all copies are up to date",
                 )
                 if judging.done():
                     judging.result()
@@ -130,7 +127,7 @@ async def test_two_managers_converge_after_every_pause_cut_and_slow_renewal(
     ended = sum(line["event"] == "no longer leading" for line in logs)
     with capsys.disabled():
         sys.stdout.write(
-            f"\nseed {SEED}: {told} faults in {rounds} rounds ended {ended} terms; a ready leader was seen "
+            f"\nseed {soak.seed}: {told} faults in {rounds} rounds ended {ended} terms; a ready leader was seen "
             f"{one.ready_and_leading + two.ready_and_leading} times\n"
         )
     assert one.ready_and_leading or two.ready_and_leading, "nothing was judged"
