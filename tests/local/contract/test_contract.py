@@ -77,6 +77,7 @@ def furnished_unit(name: str) -> dict[str, Any]:
     return {**unit, "template": {"command": ["sleep", "3600"]}}
 
 
+@pytest.mark.timeout(2400)  # thousands of requests: minutes on an idle machine, several times that on a busy one
 def test_every_answer_is_documented_and_every_documented_answer_is_seen(
     up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[str], soak: Soak
 ) -> None:
