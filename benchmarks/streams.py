@@ -20,7 +20,7 @@ from benchmarks._load import Bench, bench, onlooking, spread
 from benchmarks._product import Product, running_product, start_processes
 
 STREAMS = int(os.environ.get("GPU_RUNTIME_BENCH_STREAMS", "300"))
-CLIENTS = 4
+CLIENTS = 2  # of each sort
 CREATES, READS, HAND_OVERS = 200, 1000, 120  # of each round
 WARM_UP = 20
 ROUNDS = 2
@@ -42,10 +42,10 @@ async def measure(product: Product) -> None:
     async with bench(product) as hands, Truth().following(hands) as truth, onlooking(hands):
         start_processes(product)
         await seed(hands, WARM_UP + 2 * ROUNDS * HAND_OVERS)
-        await one_round(hands, WARM_UP, WARM_UP, WARM_UP)
-        alone = [await one_round(hands, CREATES, READS, HAND_OVERS) for _ in range(ROUNDS)]
+        await warm_up(hands)
+        alone = [await one_round(hands) for _ in range(ROUNDS)]
         async with watchers(product) as child:
-            beside = [await one_round(hands, CREATES, READS, HAND_OVERS) for _ in range(ROUNDS)]
+            beside = [await one_round(hands) for _ in range(ROUNDS)]
             await asyncio.sleep(SETTLED_SECONDS)
             told = await child.report(truth.newest)
         for what in alone[0]:
@@ -61,32 +61,43 @@ async def seed(hands: Bench, replicas: int) -> None:
     await hands.until(lambda: len(hands.ready) >= replicas)
 
 
-async def one_round(hands: Bench, creates: int, reads: int, hand_overs: int) -> dict[str, list[float]]:
-    """Seconds of each request, by what was asked for."""
-    numbers = hands.next(max(creates, hand_overs))
+async def one_round(hands: Bench) -> dict[str, list[float]]:
+    """Seconds of each request, by what was asked for; all at once, so that reads meet the changes of hand-overs."""
+    handed_over, created = hands.next(HAND_OVERS), range(hands.made, hands.made + CREATES)
+    hands.made += CREATES
 
     async def create(number: int) -> None:
         body = {"operationID": f"pool-{number}", "name": f"pool-{number}", "specName": "g1.1", "replicas": 0}
         await hands.post("/operator/stockpools", body)
 
     async def read(number: int) -> None:
-        name = f"unit-{numbers[number % hand_overs]}"
-        async with hands.api.get(f"{hands.product.url}/gpu-units/{name}") as response:
+        async with hands.api.get(f"{hands.product.url}/gpu-units/unit-{number % WARM_UP}") as response:
             await response.read()
             if response.status != 200:
-                raise RuntimeError(f"{name}: {response.status}")
+                raise RuntimeError(f"unit-{number % WARM_UP}: {response.status}")
 
-    _, handed_over = await spread(numbers[:hand_overs], CLIENTS, hands.hand_over)
-    await hands.until_ready(f"unit-{number}" for number in numbers[:hand_overs])
-    _, created = await spread(numbers[:creates], CLIENTS, create)
-    _, got = await spread(range(reads), CLIENTS, read)
-    return {"hand-over, claim to reply": handed_over, "create of a pool": created, "read of a unit": got}
+    work = {
+        "hand-over, claim to reply": spread(handed_over, CLIENTS, hands.hand_over),
+        "create of a pool": spread(created, CLIENTS, create),
+        "read of a unit": spread(range(READS), CLIENTS, read),
+    }
+    async with asyncio.TaskGroup() as group:
+        tasks = {what: group.create_task(each) for what, each in work.items()}
+    await hands.until_ready(f"unit-{number}" for number in handed_over)
+    return {what: task.result()[1] for what, task in tasks.items()}
+
+
+async def warm_up(hands: Bench) -> None:
+    """The units that reads ask for."""
+    numbers = hands.next(WARM_UP)
+    await spread(numbers, CLIENTS, hands.hand_over)
+    await hands.until_ready(f"unit-{number}" for number in numbers)
 
 
 def compare(what: str, alone: list[float], beside: list[float]) -> None:
     before, after = p99(alone), p99(beside)
     say(
-        f"{what}, {CLIENTS} clients, {STREAMS} watches",
+        f"{what}, {STREAMS} watches",
         f"p99 {1000 * after:.0f} ms, {1000 * before:.0f} ms without watches",
         f"{after / before:.1f} times; must 3 times",
     )
