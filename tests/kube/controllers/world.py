@@ -161,9 +161,16 @@ class World:
         async def probe() -> bool:
             mark = self.proxy.mark()
             await self.resync()
+            assert not self.pending(), "a look that was put off would hide that nothing else brings the key back"
             return not self.written(since=mark)
 
         await eventually(probe, what="the reconcilers have nothing more to write")
+
+    def pending(self) -> set[Key]:
+        """Keys of this test that wait to be reconciled, now or later."""
+        mine = (self.namespace, self.stock_namespace)
+        queues = [controller.queue for controller in self.controllers.values()]
+        return {key for queue in queues for key in queue.pending() if key.namespace in mine}
 
     async def resync(self) -> None:
         """Every object is reconciled once more; returns when all have been."""
