@@ -100,6 +100,9 @@ async def test_a_wait_for_the_stocks_pod_ends_when_the_pod_does(world: World, mo
             return "deletionTimestamp" in (await world.read("Pod", pod, world.stock_namespace))["metadata"]
 
         await world.until(ending, "the stock's pod is told to end")
+        # Said so, the unit has nothing more to write: from here on only the pod's end brings it back.
+        await world.becomes("GPUUnit", "demo", "AwaitingStock", pod)
+        await world.resync()
         await world.change("Pod", pod, {"metadata": {"finalizers": None}}, namespace=world.stock_namespace)
         await world.becomes("GPUUnit", "demo", "UnitReady")
 
