@@ -12,7 +12,7 @@ from pathlib import Path
 
 from equipment.waiting import eventually_sync
 from local.shells.person import Person
-from local.shells.world import container, pod
+from local.shells.world import IMAGE, container, pod
 
 POD = "box"
 MANY = 200
@@ -259,3 +259,39 @@ def a_person_may_do_everything_and_is_told_so(person: Person) -> None:
     field = "spec.resourceAttributes"
     assert answers[0].body["message"] == f'.authorization.k8s.io "" is invalid: {field}: Invalid value: null: {text}'
     assert person.server.request("GET", path).status == 405
+
+
+def a_run(*options: str) -> list[str]:
+    """The words with which a person starts a pod and is in it."""
+    words = ["run", f"run-{secrets.token_hex(3)}", "--rm", "--restart=Never", f"--image={IMAGE}"]
+    return [*words, "--pod-running-timeout=2m", *options, "--command", "--"]
+
+
+@scenario
+def a_pod_is_started_with_a_terminal_and_typed_into(person: Person) -> None:
+    words = a_run("-it")
+    with person.terminal(*words, "sh") as terminal:
+        terminal.resize(71, 23)
+        terminal.type("\n")
+        terminal.expect("[#$] ")
+
+        def size() -> bool:
+            terminal.type("stty size; tty; echo a''sked\n")
+            return terminal.expect(r"(?s)\d+ \d+\r\n/dev/pts/\d+\r\n.*?asked\r\n").startswith("23 71")
+
+        eventually_sync(size, what="the terminal has its size")
+        terminal.type("sleep 36000\n")
+        eventually_sync(lambda: person.processes(words[1], "sleep 36000"), what="it sleeps")
+        terminal.type("\x03")
+        person.no_process(words[1], "sleep 36000")
+        terminal.type("echo st''ill here\n")
+        terminal.expect("still here\r\n")
+        terminal.type("exit 0\n")
+        assert terminal.wait() == 0
+
+
+@scenario
+def what_is_piped_into_a_started_pod_arrives_and_ends(person: Person) -> None:
+    content = "".join(f"{number}\n" for number in range(20_000)).encode()
+    done = person.run(*a_run("-i"), "sh", "-c", "sort -n | tail -n 1; sleep 1", given=content)
+    assert (done.code, done.output.splitlines()[0]) == (0, b"19999"), done

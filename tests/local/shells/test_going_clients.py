@@ -1,14 +1,16 @@
-"""What the embedded cluster does better than a real one when a client goes or a command does not listen."""
+"""Where the embedded cluster does better than a real one: clients that go or stop reading, commands that do neither."""
 
 from __future__ import annotations
 
 import secrets
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 from equipment.waiting import eventually_sync
 from local.shells.forwarding import a_server, as_sent, echoed, forwarded
 from local.shells.person import Person
 from local.shells.scenarios import POD
-from local.shells.world import IMAGE, pod
+from local.shells.world import container, pod
 
 
 def test_input_that_a_command_does_not_read_does_not_hold_it(person: Person) -> None:
@@ -58,10 +60,38 @@ def test_a_pod_ends_at_once_although_people_are_in_it(person: Person) -> None:
         assert [first.wait(60), second.wait()] == [137, 137]
 
 
-def test_a_terminal_of_a_container_is_refused_and_a_run_shows_its_log(person: Person) -> None:
-    name = f"run-{secrets.token_hex(3)}"
-    words = ("run", name, "-it", "--rm", "--restart=Never", f"--image={IMAGE}", "--command", "--")
-    with person.terminal(*words, "sh", "-c", "echo sa''id; sleep 1") as terminal:
-        terminal.expect("containers have no terminal here; use kubectl exec -it")
-        terminal.expect("said")
-        assert terminal.wait() == 0
+def test_an_attached_client_that_stops_reading_does_not_hold_the_container(person: Person) -> None:
+    name = f"talker-{secrets.token_hex(3)}"
+    script = "until [ -e /tmp/go ]; do echo tick; sleep 0.1; done; seq 1000000; echo end"
+    path = f"/api/v1/namespaces/{person.namespace}/pods"
+    made = person.server.request("POST", path, pod(name, container(command=["sh", "-c", script])))
+    assert made.status == 201, made
+    eventually_sync(lambda: person.exec(name, "true").code == 0, what="it runs")
+    with person.started("attach", name) as slow, person.started("attach", name) as other:
+        for client in (slow, other):
+            assert client.stdout is not None
+            assert client.stdout.read(5) == b"tick\n"
+        slow.send_signal(signal.SIGSTOP)
+        other.kill()  # and one that vanishes
+        assert person.exec(name, "touch", "/tmp/go").code == 0
+        ended = person.run("wait", f"pod/{name}", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
+        assert ended.code == 0, ended
+    assert person.run("logs", name, "--tail=1").output == b"end\n"
+
+
+def test_all_who_are_attached_see_the_same(person: Person) -> None:
+    name = f"talker-{secrets.token_hex(3)}"
+    script = "until [ -e /tmp/go ]; do echo tick; sleep 0.1; done; seq 20000; printf 'no line end'"
+    path = f"/api/v1/namespaces/{person.namespace}/pods"
+    made = person.server.request("POST", path, pod(name, container(command=["sh", "-c", script])))
+    assert made.status == 201, made
+    eventually_sync(lambda: person.exec(name, "true").code == 0, what="it runs")
+    with person.started("attach", name) as first, person.started("attach", name) as second:
+        for client in (first, second):
+            assert client.stdout is not None
+            assert client.stdout.read(5) == b"tick\n"
+        assert person.exec(name, "touch", "/tmp/go").code == 0
+        wanted = "".join(f"{number}\n" for number in range(1, 20_001)).encode() + b"no line end"
+        with ThreadPoolExecutor(2) as pool:
+            heard = list(pool.map(lambda client: client.communicate()[0].replace(b"tick\n", b""), (first, second)))
+        assert heard == [wanted, wanted]

@@ -34,8 +34,6 @@ async def attach(cluster: Cluster, call: Call) -> web.StreamResponse:
 
 
 async def _attach(source: ShellSource, pod: Object, request: ShellRequest) -> Shell:
-    if request.tty:  # a terminal from which nothing arrives, ^C neither, would hold the person who sits at it
-        raise internal("unable to upgrade connection: containers have no terminal here; use kubectl exec -it")
     try:
         return await source.attach(pod, request)
     except NotRunning as error:

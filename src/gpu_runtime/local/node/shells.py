@@ -11,16 +11,17 @@ import socket
 import struct
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gpu_runtime.local.apiserver.shells import CannotConnect, CannotStart, NotRunning, ShellRequest
-from gpu_runtime.local.node.attaching import Attached
 from gpu_runtime.local.node.descriptors import Descriptor, Stream, readable
 from gpu_runtime.local.node.records import PodFiles
+from gpu_runtime.local.node.shim.copies import END_OF_INPUT
 from gpu_runtime.local.node.shim.keeper import receive
 from gpu_runtime.local.node.shim.shapes import InitReport
 from gpu_runtime.local.node.shim.shells import NOT_RUNNING, SOCKET
@@ -58,10 +59,20 @@ class PodShells:
             ours = {"stdout": Descriptor(descriptors[0])}
         return Command(control, ours, tty=request.tty)
 
-    async def attach(self, pod: Mapping[str, Any], request: ShellRequest) -> Attached:
+    async def attach(self, pod: Mapping[str, Any], request: ShellRequest) -> Command:
         files = self._files(pod)
         attempt = running_attempt(files, request.container)
-        return Attached(files, request, attempt)
+        order = {"do": "attach", "container": request.container, "attempt": attempt, "stdin": request.stdin}
+        wanted = replace(request, stdin=False)
+        with contextlib.ExitStack() as given:
+            ours, theirs = _pipes(wanted, given)
+            try:
+                control, descriptors = await self._ask(files, order, theirs[1:])
+            except BaseException:
+                for end in ours.values():
+                    end.close()
+                raise
+        return Command(control, ours, tty=request.tty, attached=[Descriptor(each) for each in descriptors])
 
     async def connect(self, pod: Mapping[str, Any], port: int) -> Stream:
         try:
@@ -102,9 +113,17 @@ class PodShells:
 class Command:
     """One running command; a `Shell`."""
 
-    def __init__(self, control: socket.socket, ends: Mapping[str, Descriptor], *, tty: bool) -> None:
-        self._control, self._ends, self._tty = control, ends, tty
-        self._input = ends.get("stdout" if tty else "stdin")
+    def __init__(
+        self,
+        control: socket.socket,
+        ends: Mapping[str, Descriptor],
+        *,
+        tty: bool,
+        attached: Sequence[Descriptor] | None = None,
+    ) -> None:
+        """`attached`: the input that the container's program shares with all who are attached, if it has one."""
+        self._control, self._ends, self._tty, self._attached = control, ends, tty, attached
+        self._input = ends.get("stdout" if tty else "stdin") if attached is None else next(iter(attached), None)
         self.outputs = {name: end for name, end in ends.items() if name != "stdin"}
 
     async def write(self, data: bytes) -> None:
@@ -119,6 +138,9 @@ class Command:
         if self._input is not None and not self._tty:
             self._input.close()
             self._input = None
+            if self._attached is not None:
+                with contextlib.suppress(OSError):
+                    self._control.send(END_OF_INPUT)
 
     def resize(self, width: int, height: int) -> None:
         if self._tty and self._input is not None and self._input.number >= 0:
@@ -132,7 +154,7 @@ class Command:
 
     def close(self) -> None:
         self._control.close()
-        for end in self._ends.values():
+        for end in (*self._ends.values(), *(self._attached or ())):
             end.close()
 
 

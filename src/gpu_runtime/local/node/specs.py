@@ -25,6 +25,9 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     command: list[str]
     env: dict[str, str] = {}
+    stdin: bool = False
+    stdinOnce: bool = False
+    tty: bool = False
     workingDir: str = "/"
     mounts: list[Mount] = []
     readOnlyRoot: bool = False

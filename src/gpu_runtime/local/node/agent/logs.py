@@ -35,12 +35,12 @@ class PodLogs:
 
     async def _entries(self, files: PodFiles, query: LogQuery, attempt: int) -> AsyncIterator[list[bytes]]:
         """What is there, cut to what was asked for; then, when following, what is added until the container's end."""
-        tail = Tail(files.log(query.container, attempt))
+        tail = _Tail(files.log(query.container, attempt))
         try:
             yield chosen(tail.read(), query)
             while query.follow:
                 # Asked before reading: what an ended container has written is complete.
-                ended = has_ended(files, query.container, attempt)
+                ended = _ended(files, query.container, attempt)
                 if entries := tail.read():
                     yield entries
                 elif ended:
@@ -51,7 +51,7 @@ class PodLogs:
             tail.close()
 
 
-class Tail:
+class _Tail:
     """Whole lines of a file, in order, also across its rotation."""
 
     def __init__(self, path: Path) -> None:
@@ -113,7 +113,6 @@ def _attempt(files: PodFiles, container: str, *, previous: bool) -> int:
     return wanted[0]
 
 
-def has_ended(files: PodFiles, container: str, attempt: int) -> bool:
-    """Whether a run has said all that it will say."""
+def _ended(files: PodFiles, container: str, attempt: int) -> bool:
     states = [run.state for run in files.runs() if (run.name, run.attempt) == (container, attempt)]
     return not states or (states[0] is not None and states[0]["status"] == "exited")

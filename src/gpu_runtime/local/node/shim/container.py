@@ -10,8 +10,9 @@ import socket
 import time
 from collections.abc import Callable
 
-from gpu_runtime.local.node.shim import documents, init, program
+from gpu_runtime.local.node.shim import documents, init, keeper, program
 from gpu_runtime.local.node.shim import syscalls as sys_
+from gpu_runtime.local.node.shim.copies import Reader
 from gpu_runtime.local.node.shim.logs import LogFile, Stream
 from gpu_runtime.local.node.shim.shapes import Container, ContainerState, InitReport, Launch, Sandbox
 
@@ -30,6 +31,7 @@ class Run:
         self.directory = os.path.join(pod, "containers", self.name, str(self.attempt))
         self.state: ContainerState | None = None
         self.kill_at: float | None = None
+        self.readers: list[Reader] = []
         self.keepers: set[int] = set()  # our children in the container's pid namespace beside its init
         self._status: int | None = None
         self._failure = ""
@@ -43,16 +45,20 @@ class Run:
         ours, theirs = socket.socketpair()
         told, tell = os.pipe2(os.O_CLOEXEC)
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        fed, self.input = (
+            os.pipe2(os.O_CLOEXEC) if self.container.get("stdin") and not self.container.get("tty") else (-1, -1)
+        )
         in_memory = os.path.join(pod, "scratch", f"{self.name}-{self.attempt}")
         layer = in_memory if sandbox["scratch"] == "memory" else os.path.join(self.directory, "layer")
         os.makedirs(layer, exist_ok=True)
         starter = os.fork()
         if starter == 0:
-            close_all_but({theirs.fileno(), out[1], err[1], tell, LOCK})
-            _start_init(Launch(sandbox, self.container, pod, layer, (out[1], err[1])), theirs, tell)
+            close_all_but({theirs.fileno(), out[1], err[1], fed, tell, LOCK})
+            _start_init(Launch(sandbox, self.container, pod, layer, (out[1], err[1]), fed), theirs, tell)
         theirs.close()
-        for descriptor in (out[1], err[1], tell):
-            os.close(descriptor)
+        for descriptor in (out[1], err[1], tell, fed):
+            if descriptor >= 0:
+                os.close(descriptor)
         os.waitpid(starter, 0)
         self.init_pid = int(os.read(told, 32) or b"0")
         os.close(told)
@@ -72,11 +78,24 @@ class Run:
         """What the shim has to watch: the init's reports and the output that is still open."""
         return [*([self.control.fileno()] if self.control.fileno() >= 0 else []), *self.streams]
 
+    @property
+    def wanted_descriptors(self) -> list[int]:
+        """Those to read now: while a reader is behind, the program waits."""
+        held = any(reader.behind for reader in self.readers)
+        return [each for each in self.open_descriptors if not (held and each in self.streams)]
+
     def readable(self, descriptor: int) -> None:
         if descriptor in self.streams:
-            data = os.read(descriptor, 1 << 16)
+            try:
+                data = os.read(descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            except OSError:  # how a terminal says that nobody has it open any more
+                data = b""
             if data:
                 self.streams[descriptor].feed(data)
+                for reader in self.readers:
+                    reader.feed(self.streams[descriptor].name, data)
                 return
             self.streams.pop(descriptor).end()
             os.close(descriptor)
@@ -88,11 +107,14 @@ class Run:
 
     def _hear(self) -> None:
         try:
-            data = self.control.recv(1 << 16)
+            data, given = keeper.receive(self.control, 1 << 16, 1)
         except BlockingIOError:
             return
         except ConnectionResetError:
-            data = b""
+            data, given = b"", []
+        for terminal in given:
+            self.input = os.dup(terminal) if self.container["stdin"] else -1
+            self.streams[terminal] = Stream("stdout", self._log)
         *reports, self._heard = (self._heard + data).split(b"\n")
         for line in reports:
             self._reported(json.loads(line))
@@ -105,6 +127,11 @@ class Run:
             self._record("running", -1)
         self._failure = report.get("failed", self._failure)
         self._status = report.get("status", self._status)
+
+    def end_input(self) -> None:
+        if self.input >= 0:
+            os.close(self.input)
+            self.input = -1
 
     def signal(self, number: int) -> None:
         try:
@@ -133,13 +160,14 @@ class Run:
         return self.state is not None and self.state["status"] == "exited"
 
     def _finish(self) -> None:
-        for keeper in self.keepers:
-            os.waitpid(keeper, 0)  # the kernel lets the init end when it has killed all others and they were reaped
+        for pid in self.keepers:
+            os.waitpid(pid, 0)  # the kernel lets the init end when it has killed all others and they were reaped
         self.keepers.clear()
         if self.init_pid:
             os.waitpid(self.init_pid, 0)
             self.init_pid = 0
         self._log.close()
+        self.end_input()
         if self._failure:
             self._record("exited", START_ERROR_CODE, reason="StartError", message=self._failure)
         else:

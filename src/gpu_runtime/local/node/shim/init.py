@@ -11,9 +11,10 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Sequence
 from typing import NoReturn
 
-from gpu_runtime.local.node.shim import program, root
+from gpu_runtime.local.node.shim import program, root, terminal
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.held import CannotMount
 from gpu_runtime.local.node.shim.shapes import Container, InitReport, Launch
@@ -48,10 +49,18 @@ def _run(launch: Launch, shim: socket.socket) -> None:
     signal.set_wakeup_fd(wake)
     if shim.recv(1) != GO:
         return
-    main = _start(container, launch.output, plain=plain)
-    for descriptor in launch.output:
+    tty = container.get("tty", False)
+    ours, theirs = os.openpty() if tty else (-1, -1)
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    streams = (theirs,) * 3 if tty else (launch.input if launch.input >= 0 else nothing, *launch.output)
+    main = _start(container, streams, plain=plain, tty=tty)
+    for descriptor in {*streams, *launch.output, nothing}:
         os.close(descriptor)
-    _report(shim, {"started": True})
+    if tty:
+        socket.send_fds(shim, [json.dumps({"started": True}).encode() + b"\n"], [ours])
+        os.close(ours)
+    else:
+        _report(shim, {"started": True})
     status = _supervise(main, shim, woken)
     if plain:
         end_descendants()
@@ -64,7 +73,7 @@ def _refuse_mounts(container: Container) -> None:
         raise CannotMount(f'failed to mount at "{mount["target"]}": this machine allows no mount namespaces')
 
 
-def _start(container: Container, output: tuple[int, int], *, plain: bool) -> int:
+def _start(container: Container, streams: Sequence[int], *, plain: bool, tty: bool) -> int:
     """The program's process id, once it has been executed; CannotExecute with its reason otherwise."""
     failed, fail = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
@@ -74,8 +83,8 @@ def _start(container: Container, output: tuple[int, int], *, plain: bool) -> int
             if plain:  # elsewhere the end of the pid namespace's init is the end of all
                 sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
-            attach_output(container, output)
-            program.become(container, container["command"])
+            terminal.attach(container, streams, tty=tty)
+            program.become(terminal.with_terminal(container, tty=tty), container["command"])
         except program.CannotExecute as error:
             os.write(fail, str(error).encode())
         except BaseException as error:

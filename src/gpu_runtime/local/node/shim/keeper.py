@@ -6,21 +6,17 @@ the container's pid namespace but not under its limits, which are the command's.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import select
 import signal
 import socket
-import termios
 from typing import NamedTuple, NoReturn
 
-from gpu_runtime.local.node.shim import init, program
+from gpu_runtime.local.node.shim import init, program, terminal
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.shapes import Container, InitReport
 
-TERMINAL = "xterm"
 PR_SET_DUMPABLE = 4
 
 
@@ -72,12 +68,12 @@ def _keep(order: Order, control: socket.socket, groups: list[int], life: int, *,
     signal.signal(signal.SIGTERM, lambda *_: unwanted.append(1))
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
-    terminal, streams = _terminal(order)
+    ends, streams = _streams(order)
     child = _start(order, streams, groups, plain=plain)
     for descriptor in {*streams, *order.streams, *groups}:
         os.close(descriptor)
-    tell(control, {"started": True}, *terminal)
-    for descriptor in terminal:
+    tell(control, {"started": True}, *ends)
+    for descriptor in ends:
         os.close(descriptor)
     status = _wait(child, [control.fileno(), life], woken, unwanted)
     if status is None or plain:  # elsewhere what a command left in the background goes on, as the container's own
@@ -86,7 +82,7 @@ def _keep(order: Order, control: socket.socket, groups: list[int], life: int, *,
         tell(control, {"status": status})
 
 
-def _terminal(order: Order) -> tuple[list[int], list[int]]:
+def _streams(order: Order) -> tuple[list[int], list[int]]:
     """The asker's end of the command's terminal, if it is to have one, and the three streams of the command."""
     if not order.tty:
         return [], order.streams
@@ -109,8 +105,8 @@ def _start(order: Order, streams: list[int], groups: list[int], *, plain: bool) 
             signal.set_wakeup_fd(-1)
             for group in groups:
                 os.write(group, b"0")
-            _attach(order, streams)
-            program.become(_with_terminal(order), order.command)
+            terminal.attach(order.container, streams, tty=order.tty)
+            program.become(terminal.with_terminal(order.container, tty=order.tty), order.command)
         except program.CannotExecute as error:
             os.write(fail, f"unable to start container process: {error}".encode())
         except BaseException as error:
@@ -124,24 +120,6 @@ def _start(order: Order, streams: list[int], groups: list[int], *, plain: bool) 
         os.waitpid(child, 0)
         raise program.CannotExecute(reason.decode(errors="replace"))
     return child
-
-
-def _attach(order: Order, streams: list[int]) -> None:
-    """The three streams, which must be the user's own for /dev/stdout to be opened."""
-    if order.tty:
-        fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
-    for target, descriptor in enumerate(streams):
-        if order.container["user"]:
-            with contextlib.suppress(OSError):  # /dev/null stays what it is
-                os.fchown(descriptor, order.container["user"], -1)
-        os.dup2(descriptor, target)
-
-
-def _with_terminal(order: Order) -> Container:
-    container = order.container.copy()
-    if order.tty:
-        container["env"] = {"TERM": TERMINAL, **container["env"]}
-    return container
 
 
 def _wait(child: int, wanted: list[int], woken: int, unwanted: list[int]) -> int | None:

@@ -59,7 +59,7 @@ class Stream:
     """Cuts one output stream into log entries."""
 
     def __init__(self, name: str, log: LogFile) -> None:
-        self._name, self._log = name.encode(), log
+        self.name, self._name, self._log = name, name.encode(), log
         self._rest = b""
 
     def feed(self, data: bytes) -> None:

@@ -119,7 +119,7 @@ class Shim:
         while not (self._quitting and all(run.state_is_final for run in self._runs.values())):
             watched = [self._listener.fileno(), self._woken, *self._agents]
             watched += [descriptor for descriptor, each in self._executions.items() if not each.ended_output]
-            watched += [descriptor for run in self._runs.values() for descriptor in run.open_descriptors]
+            watched += [descriptor for run in self._runs.values() for descriptor in run.wanted_descriptors]
             forwarded, asked = self._forwarder.interests(), self._shells.interests()
             poll = select.poll()
             for descriptor, mask in (dict.fromkeys(watched, select.POLLIN) | forwarded | asked).items():
@@ -143,6 +143,7 @@ class Shim:
         """Milliseconds until something is due."""
         due = [run.kill_at for run in self._runs.values() if run.kill_at is not None and not run.state_is_final]
         due += [execution.deadline for execution in self._executions.values()]
+        due += self._shells.deadlines()
         # What is overdue was asked for already: look again soon, not at once.
         return max(50.0, (min(due) - time.monotonic()) * 1000) if due else None
 

@@ -63,6 +63,9 @@ class Container(TypedDict):
     command: list[str]
     env: dict[str, str]
     workingDir: str
+    stdin: bool
+    stdinOnce: bool
+    tty: bool
     mounts: list[Mount]
     masked: list[str]
     kept: list[str]
@@ -108,3 +111,4 @@ class Launch(NamedTuple):
     pod: str
     layer: str
     output: tuple[int, int]
+    input: int = -1

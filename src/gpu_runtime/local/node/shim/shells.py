@@ -13,12 +13,14 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpu_runtime.local.node.shim import keeper
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.container import LOCK, Run, close_all_but
+from gpu_runtime.local.node.shim.copies import Reader
 
 SOCKET = "shells.sock"
 LARGEST_REQUEST = 1 << 18
@@ -52,16 +54,25 @@ class Shells:
         self._askers: dict[int, socket.socket] = {}
         self._pending: dict[int, Pending] = {}
         self._keepers: dict[int, Run] = {}
+        self._readers: dict[Reader, Run] = {}
 
     def interests(self) -> dict[int, int]:
         watched = dict.fromkeys([self._listener.fileno(), *self._askers], select.POLLIN)
+        for reader in self._readers:
+            watched |= reader.interests()
         return watched | dict.fromkeys(self._pending, select.POLLOUT)
+
+    def deadlines(self) -> list[float]:
+        """When readers who have stopped reading are let go."""
+        return [reader.deadline for reader in self._readers if reader.deadline is not None]
 
     def ready(self, descriptor: int, runs: Runs) -> None:
         if descriptor in self._pending:
             self._connected(self._pending.pop(descriptor))
         elif descriptor in self._askers:
             self._hear(self._askers.pop(descriptor), runs)
+        elif reader := next((each for each in self._readers if descriptor in each.interests()), None):
+            reader.ready(descriptor)
         else:
             with contextlib.suppress(OSError):
                 asker, _ = self._listener.accept()
@@ -76,6 +87,14 @@ class Shells:
                 run.keepers.discard(pid)
             elif run.state_is_final:
                 os.kill(pid, signal.SIGTERM)
+        for reader, run in list(self._readers.items()):
+            if reader.input_ended and run.container.get("stdinOnce"):
+                run.end_input()
+            late = reader.deadline is not None and time.monotonic() > reader.deadline
+            if reader.gone or late or (run.state_is_final and not reader.behind):
+                run.readers.remove(reader)
+                del self._readers[reader]
+                reader.close()
 
     def _has_ended(self, pid: int) -> bool:
         try:
@@ -110,6 +129,16 @@ class Shells:
         run = runs.get((request["container"], request["attempt"]))
         if run is None or run.state is None or run.state_is_final or not run.init_pid:
             keeper.tell(control, {"failed": NOT_RUNNING})
+            return
+        if request["do"] == "attach":
+            reader = Reader(
+                [os.dup(stream) for stream in streams],
+                socket.socket(fileno=os.dup(control.fileno())),
+                speaks=bool(request["stdin"]),
+            )
+            self._readers[reader] = run
+            run.readers.append(reader)
+            keeper.tell(control, {"started": True}, *([run.input] if run.input >= 0 else []))
             return
         self._start(run, keeper.Order(run.container, request["command"], bool(request["tty"]), streams), control)
 

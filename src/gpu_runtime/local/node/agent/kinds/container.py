@@ -137,6 +137,9 @@ class Container(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     command: list[str] = []
     args: list[str] = []
     workingDir: str = ""
+    stdin: bool = False
+    stdinOnce: bool = False
+    tty: bool = False
     env: list[EnvVar] = []
     envFrom: list[EnvFrom] = []
     ports: list[ContainerPort] = []
