@@ -236,6 +236,7 @@ def environment_of(mutants: Sequence[Mutant], server: str) -> Iterator[dict[str,
         if server == "real" and any(mutant.needs_server for mutant in mutants):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants-"))
             plane = stack.enter_context(ControlPlane(Path(folder) / "plane"))
+            plane.start_kwok()  # tests cannot do it themselves on a server that they did not start
             environment["GPU_RUNTIME_TEST_KUBECONFIG"] = str(plane.kubeconfig)
         yield environment
 
