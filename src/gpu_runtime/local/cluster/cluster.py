@@ -33,6 +33,8 @@ class ClusterOptions:
     gpus: int | None = None
     port: int = 0
     missing_images: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    """Folders that pods see although they lie in somebody's home: PATH, or PATH:rw."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _children(options: ClusterOptions, say: Callable[[str], None]) -> tuple[Chil
     gpus = ("--gpus", str(options.gpus)) if options.gpus is not None else ()
     missing = [part for image in options.missing_images for part in ("--missing-image", image)]
     controllers = Child("controllers", "gpu_runtime.local.cluster.controllers_process", shared, say)
-    arguments = (*shared, "--name", node_name(socket.gethostname()), *gpus, *missing)
+    shown = [part for folder in options.shown for part in ("--show", folder)]
+    arguments = (*shared, "--name", node_name(socket.gethostname()), *gpus, *missing, *shown)
     return controllers, Child("node", "gpu_runtime.local.cluster.node_process", arguments, say)
 
 

@@ -16,6 +16,7 @@ from gpu_runtime.local.cluster.child import READY, told_to_begin
 from gpu_runtime.local.node import capabilities
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
 from gpu_runtime.local.node.gpus import Gpu, discover, simulated
+from gpu_runtime.local.node.hidden import Shown
 from gpu_runtime.local.node.network import NoSubnet
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
 
@@ -49,7 +50,7 @@ async def _main(given: argparse.Namespace) -> None:
             _tell(line)
         async with (
             Client(load_config(given.kubeconfig), user_agent="local-node") as client,
-            PodRuntime(given.data_dir, able, gpus=gpus) as runtime,
+            PodRuntime(given.data_dir, able, gpus=gpus, shown=given.show) as runtime,
         ):
             async with node_agent(client, runtime, options):
                 _tell(READY)
@@ -68,6 +69,7 @@ def main() -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--gpus", type=int)
     parser.add_argument("--missing-image", action="append", default=[])
+    parser.add_argument("--show", type=Shown.parse, action="append", default=[])
     given = parser.parse_args()
     logs.configure("info")
     try:

@@ -23,6 +23,7 @@ from gpu_runtime.local.node import network
 from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.cgroups import Cgroups, open_cgroups
 from gpu_runtime.local.node.gpus import Gpu
+from gpu_runtime.local.node.hidden import Hidden, Shown, hidden_places
 from gpu_runtime.local.node.hosts import ServiceName, write_hosts, write_own_name
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.pod import Pod
@@ -52,13 +53,15 @@ class PodRuntime:
         capabilities: Capabilities,
         *,
         gpus: Iterable[Gpu] = (),
-        masked: Iterable[Path] = (),
+        shown: Iterable[Shown] = (),
         limits: Limits | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.capabilities, self.limits = capabilities, limits or Limits()
         self.gpus = list(gpus)
-        self._masked = [str(self.data_dir), *(str(path.resolve()) for path in masked)]
+        found = hidden_places()
+        self._hidden = Hidden(found.homes, [str(self.data_dir), *found.masked])
+        self._shown = list(shown)
         self._id = hashlib.sha256(str(self.data_dir).encode()).hexdigest()[:8]
         self.bridge = f"gr-{self._id}"
         self._pods: dict[str, Pod] = {}
@@ -228,6 +231,10 @@ class PodRuntime:
             if pod.record.phase != "stopped":
                 self._write_hosts(pod)
 
+    def hides(self, path: Path) -> bool:
+        """Whether pods are not to see what is there."""
+        return self._hidden.hides(path, self._shown)
+
     def files(self, uid: str) -> PodFiles:
         """Where the pod's logs and volumes lie, also before it runs."""
         return self._files(uid)
@@ -308,7 +315,8 @@ class PodRuntime:
             spec,
             self.capabilities,
             self.limits,
-            masked=self._masked,
+            hidden=self._hidden,
+            shown=self._shown,
             variables=gpu_devices.environment(self.gpus, held) if self.gpus else {},
             devices=gpu_devices.devices(self.gpus, held),
             cgroups=self.cgroups.create(

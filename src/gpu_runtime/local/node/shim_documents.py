@@ -11,6 +11,7 @@ import msgspec
 
 from gpu_runtime.local.node import isolated_python
 from gpu_runtime.local.node.capabilities import Capabilities
+from gpu_runtime.local.node.hidden import Hidden, Shown
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.records import PodFiles, PodRecord
 from gpu_runtime.local.node.shim import shapes
@@ -87,7 +88,8 @@ def container_document(
     capabilities: Capabilities,
     limits: Limits,
     *,
-    masked: Iterable[str],
+    hidden: Hidden,
+    shown: Iterable[Shown],
     variables: Mapping[str, str],
     devices: Iterable[str],
     cgroups: Iterable[str],
@@ -128,7 +130,9 @@ def container_document(
         "stdinOnce": spec.stdinOnce,
         "tty": spec.tty,
         "mounts": mounts,
-        "masked": list(masked),
+        "homes": hidden.homes,
+        "masked": hidden.masked,
+        "shown": [{"path": each.path, "writable": each.writable} for each in shown],
         "kept": isolated_python.needed_directories(),
         "devices": list(devices),
         "readOnlyRoot": spec.readOnlyRoot,
@@ -136,6 +140,7 @@ def container_document(
         "group": spec.group,
         "groups": list(spec.groups),
         "capabilities": list(spec.capabilities),
+        "seccomp": spec.seccomp,
         "cgroups": list(cgroups),
         "openFiles": limits.openFiles,
         # The kernel counts root's processes for nobody: there the cgroup is the limit.

@@ -35,6 +35,7 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     group: int = 0
     groups: list[int] = []
     capabilities: tuple[int, ...] = tuple(sorted(KEPT_CAPABILITIES))
+    seccomp: bool = True
     memoryBytes: int = 0
     terminationPath: str = "/dev/termination-log"
 

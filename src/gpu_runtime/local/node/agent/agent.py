@@ -105,7 +105,7 @@ def _pod_keeper(parts: _Parts) -> tuple[PodKeeper, Controller]:
     """The reconciler of Pods and the controller that runs it."""
     client, runtime, manager = parts.client, parts.runtime, parts.manager
     pods = manager.cache(Query(PODS, fields=f"spec.nodeName={parts.options.name}"))
-    volumes = Volumes(client, runtime.data_dir)
+    volumes = Volumes(client, runtime.data_dir, runtime.hides)
     starter = Starter(
         client=client,
         runtime=runtime,

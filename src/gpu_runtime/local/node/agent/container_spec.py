@@ -8,7 +8,7 @@ from typing import TypeVar
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.local.node.agent import probes
 from gpu_runtime.local.node.agent.environment import ConfigError, command
-from gpu_runtime.local.node.agent.kinds import CapabilityChange, Container, Pod, SecurityContext
+from gpu_runtime.local.node.agent.kinds import CapabilityChange, Container, Pod, SeccompProfile, SecurityContext
 from gpu_runtime.local.node.agent.volumes import Place, memory_volumes
 from gpu_runtime.local.node.expansion import expand
 from gpu_runtime.local.node.shim.syscalls import KEPT_CAPABILITIES
@@ -85,6 +85,7 @@ def container_spec(
         group=_first(security.runAsGroup, shared.runAsGroup, 0),
         groups=groups,
         capabilities=_capabilities(security.capabilities or CapabilityChange()),
+        seccomp=_first(security.seccompProfile, shared.seccompProfile, SeccompProfile()).type != "Unconfined",
         memoryBytes=Quantity.parse(memory).value if memory else 0,
         terminationPath=container.terminationMessagePath,
     )

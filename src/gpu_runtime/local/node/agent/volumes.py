@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,10 +74,10 @@ def refreshed(pod: Pod) -> bool:
 
 
 class Volumes:
-    """Provides the volumes of pods. What lies in the cluster's own directory is no hostPath for anybody."""
+    """Provides the volumes of pods. What `hides` names is no hostPath for anybody."""
 
-    def __init__(self, client: Client, data_dir: Path) -> None:
-        self._client, self._data_dir = client, data_dir
+    def __init__(self, client: Client, data_dir: Path, hides: Callable[[Path], bool]) -> None:
+        self._client, self._data_dir, self._hides = client, data_dir, hides
 
     async def provide(self, pod: Pod, folder: Path, pod_ip: str, host_ip: str) -> dict[str, Place]:
         """Every volume's place, its content current. NotReady names the first that is not to be had."""
@@ -93,7 +93,7 @@ class Volumes:
         if volume.persistentVolumeClaim:
             return await self._claim(pod, volume.persistentVolumeClaim)
         if volume.hostPath:
-            return Place(_host_path(volume.hostPath, self._data_dir), of_machine=True)
+            return Place(_host_path(volume.hostPath, self._hides), of_machine=True)
         if volume.emptyDir:
             _empty_directory(path, pod.spec.securityContext.fsGroup)
             return Place(path)
@@ -124,7 +124,7 @@ class Volumes:
             path.mkdir(parents=True, exist_ok=True)
             give_to_group(path, group)
             return Place(path, read_only)
-        found = _host_path(HostPath(path=where.path, type=where.type or "DirectoryOrCreate"), self._data_dir)
+        found = _host_path(HostPath(path=where.path, type=where.type or "DirectoryOrCreate"), self._hides)
         if volume.spec.local:
             give_to_group(found, group)
         return Place(found, read_only, of_machine=True)
@@ -257,9 +257,9 @@ def _stays_inside(name: str) -> bool:
     return not name.startswith("/") and ".." not in name.split("/")
 
 
-def _host_path(source: HostPath, hidden: Path) -> Path:
+def _host_path(source: HostPath, hides: Callable[[Path], bool]) -> Path:
     path = Path(source.path)
-    if path.resolve().is_relative_to(hidden):
+    if hides(path):
         raise NotReady(f"hostPath type check failed: {source.path} is not shown to pods")
     if source.type == "DirectoryOrCreate":
         path.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from gpu_runtime.local.node.shim.mounts import FRESH, inside
 from gpu_runtime.local.node.shim.places import named, opened
 from gpu_runtime.local.node.shim.shapes import Container, Mount
 
+_PASS = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 SYSTEM_FILES = ("hosts", "hostname", "resolv.conf")
 
 
@@ -38,17 +39,21 @@ class Held(NamedTuple):
     volumes: list[HeldVolume]
     system_files: dict[str, int]
     devices: dict[str, int]
-    directories: dict[str, int]
+    shown: dict[str, int]
+    kept: dict[str, int]
+    homes: dict[str, int]
     nothing: int
 
 
-def hold(container: Container, pod: str) -> Held:
+def hold(container: Container, pod: str, layer: str) -> Held:
     """Opens everything; the descriptors end with the process or with `release`."""
     return Held(
-        volumes=[_volume(mount, container["masked"]) for mount in container["mounts"]],
+        volumes=[_volume(mount, container) for mount in container["mounts"]],
         system_files={f"/etc/{name}": _copy(os.path.join(pod, "etc", name)) for name in SYSTEM_FILES},
         devices={path: _copy(path) for path in container["devices"] if os.path.exists(path)},
-        directories={path: _copy(path, recursive=True) for path in container["kept"] if _is_hidden(path)},
+        shown={each["path"]: _copy(each["path"], recursive=True) for each in container["shown"]},
+        kept={path: _copy(path, recursive=True) for path in container["kept"] if _is_lost(path, container["homes"])},
+        homes={path: _copy(_empty_home(path, layer)) for path in container["homes"] if os.path.isdir(path)},
         nothing=_copy("/dev/null"),
     )
 
@@ -56,14 +61,52 @@ def hold(container: Container, pod: str) -> Held:
 def release(held: Held) -> None:
     """Closes the descriptors: none of them may reach the container's program."""
     volumes = [volume.tree for volume in held.volumes]
-    others = [*held.system_files.values(), *held.devices.values(), *held.directories.values(), held.nothing]
-    for descriptor in volumes + others:
+    others = [held.system_files, held.devices, held.shown, held.kept, held.homes]
+    for descriptor in [*volumes, *(tree for each in others for tree in each.values()), held.nothing]:
         os.close(descriptor)
 
 
-def _is_hidden(path: str) -> bool:
-    """Whether a fresh /tmp or /run would hide this directory of the machine (the interpreter's own)."""
-    return any(inside(path, fresh) for fresh in FRESH) and os.path.isdir(path)
+def _is_lost(path: str, homes: list[str]) -> bool:
+    """Whether a fresh /tmp or an empty home would hide this directory of the machine (the interpreter's own).
+
+    One that holds a home is not worth the home.
+    """
+    lost = any(inside(path, place) for place in (*FRESH, *homes))
+    return lost and os.path.isdir(path) and not any(inside(home, path) for home in homes)
+
+
+def _is_hidden(path: str, container: Container) -> bool:
+    if any(inside(path, place) for place in container["masked"]):
+        return True
+    at_home = any(inside(path, home) for home in container["homes"])
+    return at_home and not any(inside(path, each["path"]) for each in container["shown"])
+
+
+def _empty_home(path: str, layer: str) -> str:
+    """A directory of the pod's own in the place of `path`, with an empty one for each that is there.
+
+    Whoever passed the real one passes it, and everybody may pass to what is shown inside.
+    """
+    made = os.path.join(layer, "home-" + path.strip("/").replace("/", "-"))
+    os.mkdir(made)
+    copy_owner(path, made)
+    os.chmod(made, stat.S_IMODE(os.stat(made).st_mode) | _PASS)
+    if path == "/home":
+        for name in os.listdir(path):
+            inner = os.path.join(path, name)
+            if os.path.isdir(inner) and not os.path.islink(inner):
+                os.mkdir(os.path.join(made, name))
+                copy_owner(inner, os.path.join(made, name))
+    return made
+
+
+def copy_owner(source: str, target: str) -> None:
+    about = os.stat(source)
+    os.chmod(target, stat.S_IMODE(about.st_mode))
+    try:
+        os.chown(target, about.st_uid, about.st_gid)
+    except OSError:  # an owner that this user namespace does not know
+        return
 
 
 def _copy(path: str, *, recursive: bool = False) -> int:
@@ -71,12 +114,12 @@ def _copy(path: str, *, recursive: bool = False) -> int:
         return sys_.copy_mount(source, recursive=recursive)
 
 
-def _volume(mount: Mount, masked: list[str]) -> HeldVolume:
+def _volume(mount: Mount, container: Container) -> HeldVolume:
     try:
         with opened(_inside_volume(mount["source"], mount["subPath"])) as source:
             is_directory, shown = stat.S_ISDIR(os.fstat(source).st_mode), os.readlink(named(source))
             # Where it really is, which a link may have changed since it was asked for.
-            if mount["ofMachine"] and any(inside(shown, path) for path in masked):
+            if mount["ofMachine"] and _is_hidden(shown, container):
                 raise OSError(errno.EACCES, f"{mount['source']} is not shown to pods")
             return HeldVolume(mount, sys_.copy_mount(source), is_directory, shown)
     except OSError as error:

@@ -27,10 +27,10 @@ def named(descriptor: int) -> str:
 
 
 def existing(root: int, path: str) -> int | None:
-    """A descriptor of what is at `path`; None where nothing is."""
+    """A descriptor of what is at `path`; None where nothing is, or nothing that we, and so the pod, could reach."""
     try:
         return sys_.open_inside(root, path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
 
 

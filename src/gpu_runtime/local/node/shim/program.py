@@ -9,6 +9,7 @@ import signal
 import stat
 from typing import NoReturn
 
+from gpu_runtime.local.node.shim import seccomp
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.shapes import Container
 
@@ -65,6 +66,8 @@ def become(container: Container, command: list[str]) -> NoReturn:
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     path = find_executable(command[0], container["env"].get("PATH", ""))
+    if container["seccomp"]:
+        seccomp.confine()
     try:
         os.execve(path, command, container["env"])  # noqa: S606
     except OSError as error:

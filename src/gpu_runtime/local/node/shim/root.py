@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from gpu_runtime.local.node.shim import places
 from gpu_runtime.local.node.shim import syscalls as sys_
-from gpu_runtime.local.node.shim.held import CannotMount, Held, HeldVolume, hold, release
+from gpu_runtime.local.node.shim.held import CannotMount, Held, HeldVolume, copy_owner, hold, release
 from gpu_runtime.local.node.shim.mounts import FRESH, carried_mounts, inside
 from gpu_runtime.local.node.shim.places import named, opened
 from gpu_runtime.local.node.shim.shapes import Container, Launch
@@ -25,18 +26,18 @@ def enter(launch: Launch) -> None:
     """Makes the container's root and moves into it; afterwards nothing of the machine's own tree can be written."""
     sandbox, container, pod, layer = launch.sandbox, launch.container, launch.pod, launch.layer
     with open("/proc/self/mountinfo") as table:
-        carried = carried_mounts(table, container["masked"])
+        carried = carried_mounts(table, [*container["homes"], *container["masked"]])
     root = os.path.join(layer, "root")
     os.makedirs(root, exist_ok=True)
     sys_.mount(root, root, flags=sys_.MS_BIND)
     layers = _Layers(layer, overlay=sandbox["root"] == "overlay", userxattr=sandbox["userxattr"])
     for name in sorted(os.listdir("/")):
-        _carry_top_level(name, root, layers)
+        _carry_top_level(name, root, layers, container["homes"])
     for point in carried:
         _carry_directory(point, root + point, layers)
     # Before the machine's own go: a user namespace may mount /proc and /sys only while it can see others of them.
     _fresh_directories(root, pod)
-    held = hold(container, pod)
+    held = hold(container, pod, layer)
     _leave_machine_for(root)
     with opened(os.open("/", os.O_PATH | os.O_CLOEXEC)) as here:
         _furnish(here, container, held)
@@ -54,20 +55,37 @@ def _leave_machine_for(root: str) -> None:
 
 
 def _furnish(root: int, container: Container, held: Held) -> None:
+    for path, tree in held.homes.items():
+        _place_over(root, path, tree)
+    for each in sorted(container["shown"], key=lambda each: each["path"].count("/")):
+        _show(root, each["path"], held.shown[each["path"]], writable=each["writable"])
     for path, tree in held.system_files.items():
         _system_file(root, path, tree)
     for volume in sorted(held.volumes, key=lambda volume: volume.mount["target"].count("/")):
-        _attach(root, volume, container["masked"], held.nothing)
+        _attach(root, volume, [*container["homes"], *container["masked"]], held.nothing)
     for path, tree in held.devices.items():
         with opened(places.file(root, path)) as place:
             sys_.place_mount(tree, place)
-    for path, tree in held.directories.items():
-        with opened(places.directory(root, path)) as place:
-            sys_.place_mount(tree, place)
-        _read_only_recursive(named(tree))
+    for path, tree in held.kept.items():
+        with suppress(OSError):  # a read-only volume stands there, and the pod does without the interpreter
+            _show(root, path, tree, writable=False)
     for path in container["masked"]:
         _mask(root, path, held.nothing)
     os.close(places.directory(root, container["workingDir"]))
+
+
+def _place_over(root: int, path: str, tree: int) -> None:
+    place = places.existing(root, path)
+    if place is not None:
+        with opened(place):
+            sys_.place_mount(tree, place)
+
+
+def _show(root: int, path: str, tree: int, *, writable: bool) -> None:
+    with opened(places.directory(root, path)) as place:
+        sys_.place_mount(tree, place)
+    if not writable:
+        _read_only_recursive(named(tree))
 
 
 class _Layers:
@@ -85,7 +103,7 @@ class _Layers:
         upper, work = f"upper{self.count}", f"work{self.count}"
         os.mkdir(upper)
         os.mkdir(work)
-        _copy_owner(lower, upper)
+        copy_owner(lower, upper)
         options = f"lowerdir={lower},upperdir={upper},workdir={work}" + (",userxattr" if self.userxattr else "")
         try:
             sys_.mount("overlay", target, "overlay", sys_.MS_NOSUID | sys_.MS_NODEV, options)
@@ -94,16 +112,7 @@ class _Layers:
         return True
 
 
-def _copy_owner(source: str, target: str) -> None:
-    about = os.stat(source)
-    os.chmod(target, stat.S_IMODE(about.st_mode))
-    try:
-        os.chown(target, about.st_uid, about.st_gid)
-    except OSError:  # an owner that this user namespace does not know
-        return
-
-
-def _carry_top_level(name: str, root: str, layers: _Layers) -> None:
+def _carry_top_level(name: str, root: str, layers: _Layers, homes: list[str]) -> None:
     source, target = f"/{name}", f"{root}/{name}"
     if source in FRESH:
         return
@@ -112,7 +121,7 @@ def _carry_top_level(name: str, root: str, layers: _Layers) -> None:
         os.symlink(os.readlink(source), target)
     elif stat.S_ISDIR(about.st_mode):
         os.mkdir(target)
-        if _holds_something(source):
+        if source not in homes and _holds_something(source):
             _carry_directory(source, target, layers)
     elif stat.S_ISREG(about.st_mode):
         _bind_file(source, target)

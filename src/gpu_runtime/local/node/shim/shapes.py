@@ -17,6 +17,13 @@ class Mount(TypedDict):
     ofMachine: bool
 
 
+class Shown(TypedDict):
+    """A folder of the machine that a container sees although what is around it is hidden."""
+
+    path: str
+    writable: bool
+
+
 class MemoryVolume(TypedDict):
     """A directory of the pod that the shim covers with a tmpfs before the first container starts."""
 
@@ -67,7 +74,9 @@ class Container(TypedDict):
     stdinOnce: bool
     tty: bool
     mounts: list[Mount]
+    homes: list[str]
     masked: list[str]
+    shown: list[Shown]
     kept: list[str]
     devices: list[str]
     readOnlyRoot: bool
@@ -75,6 +84,7 @@ class Container(TypedDict):
     group: int
     groups: list[int]
     capabilities: list[int]
+    seccomp: bool
     cgroups: list[str]
     openFiles: int
     processes: int

@@ -132,6 +132,13 @@ def prctl(option: int, value: int) -> None:
     _checked(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
 
+def prctl_pointer(option: int, value: int, address: int) -> None:
+    """One whose second argument lies in memory."""
+    zero = ctypes.c_ulong(0)
+    result = _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_void_p(address), zero, zero)
+    _checked(result, f"prctl {option}")
+
+
 def set_process_name(name: str) -> None:
     """What `ps -o comm` shows; at most 15 bytes count."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])

@@ -115,15 +115,21 @@ class CapabilityChange(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
     drop: list[str] = []
 
 
+class SeccompProfile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    type: str = "RuntimeDefault"
+
+
 class SecurityContext(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     runAsUser: int | None = None
     runAsGroup: int | None = None
     runAsNonRoot: bool | None = None
     readOnlyRootFilesystem: bool = False
     capabilities: CapabilityChange | None = None
+    seccompProfile: SeccompProfile | None = None
 
 
 class PodSecurityContext(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    seccompProfile: SeccompProfile | None = None
     runAsUser: int | None = None
     runAsGroup: int | None = None
     runAsNonRoot: bool | None = None
