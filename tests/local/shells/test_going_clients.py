@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from equipment.waiting import eventually_sync
 from local.shells.forwarding import a_server, as_sent, echoed, forwarded
@@ -95,3 +96,27 @@ def test_all_who_are_attached_see_the_same(person: Person) -> None:
         with ThreadPoolExecutor(2) as pool:
             heard = list(pool.map(lambda client: client.communicate()[0].replace(b"tick\n", b""), (first, second)))
         assert heard == [wanted, wanted]
+
+
+def pipes_of_the_server(person: Person) -> int:
+    """How many pipes the API server has open: the ends of the commands' streams are such."""
+    folder = str(person.server.kubeconfig.parent).encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if b"local-cluster" in words and folder in words:
+                return sum(str(each.readlink()).startswith("pipe:") for each in (process / "fd").iterdir())
+        except OSError:  # it has just ended
+            continue
+    raise AssertionError("the server is not there")
+
+
+def test_the_server_keeps_no_file_of_commands_that_have_ended(person: Person) -> None:
+    before = pipes_of_the_server(person)
+    for _ in range(5):
+        assert person.exec(POD, "true").code == 0
+        assert person.exec(POD, "cat", given=b"x").code == 0
+    with person.started("exec", POD, "--", "sh", "-c", "echo in; sleep 36000") as process:
+        assert process.stdout is not None
+        assert process.stdout.read(3) == b"in\n"
+    eventually_sync(lambda: pipes_of_the_server(person) <= before, within=20, what="its files are closed")
