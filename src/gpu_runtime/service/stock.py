@@ -83,15 +83,24 @@ class Seeding:
         self._together = together
         self.listing = StockListing(cluster, operations)
 
-    def check_cached(self, request: CreateStockUnits) -> None:
-        """SpecConflict when the cache has stock of this spec in another envelope: refused before a write."""
+    async def check_known(self, request: CreateStockUnits) -> None:
+        """SpecConflict when there is stock of this spec in another envelope: refused before a write.
+
+        The cache only names the units to read: stock that was deleted a moment ago must not refuse a new envelope.
+        """
         wanted = Envelope.of(request)
-        for unit in self._shelf.cached(request.specName):
+        for cached in self._shelf.cached(request.specName):
+            if Envelope.of(cached.spec) == wanted:
+                continue
+            try:
+                unit = await self._cluster.get(GPU_UNITS, cached.metadata.key)
+            except kube.NotFound:
+                continue
             if unit.metadata.deletionTimestamp is None and Envelope.of(unit.spec) != wanted:
                 raise _conflict(request.specName, Envelope.of(unit.spec), wanted)
 
     async def check_live(self, record: Operation) -> None:
-        """The same after the record was written: whoever seeds at the same time sees our record, or we see theirs."""
+        """The same for all stock, after the record was written: whoever seeds at the same time sees our record, or we see theirs."""
         request = parse(CreateStockUnits, record.spec.request)
         wanted = Envelope.of(request)
         others = f"{labels.SPEC_NAME}={request.specName},{ENVELOPE}!={wanted.digest}"

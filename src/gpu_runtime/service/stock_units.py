@@ -95,7 +95,7 @@ class StockUnits:
             await self._namespaces.require(self._platform.stock_namespace)
         except Missing as error:
             raise Unavailable(f"the platform is not installed: {error.message}") from error
-        self._seeding.check_cached(request)
+        await self._seeding.check_known(request)
         where = Key(self._platform.stock_namespace, batch_prefix(request))
         record, new = await self._operations.begin(ask, batch=where)
         if new:

@@ -13,8 +13,11 @@ from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.errors import Clash, InsufficientCapacity, Missing, Unavailable
+from gpu_runtime.service.errors import Clash, InsufficientCapacity, Missing, SpecConflict, Unavailable
 from gpu_runtime.service.nodes import NODES
+from gpu_runtime.service.requests import CreateStockUnits
+from gpu_runtime.service.rules import parse
+from gpu_runtime.service.stock import Seeding
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process
 from unit.service.replica import (
@@ -216,3 +219,18 @@ def test_a_unit_of_somebody_else_is_still_refused() -> None:
     with pytest.raises(Clash, match="was not made by this request"):
         replica.create()
     assert not memory.of_kind(OPERATIONS)
+
+
+@mutant(
+    "service/stock.py",
+    "            except kube.NotFound:\n                continue\n            if unit",
+    "            except kube.NotFound:\n                unit = cached\n            if unit",
+)
+def test_a_spec_whose_stock_was_all_deleted_takes_another_size_though_the_cache_still_has_the_old_stock() -> None:
+    replica = Replica(a_world(Memory(), stock=1)).listen()
+    seeding = Seeding(replica.memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
+    sent = {"operationID": "s", "specName": "g1", "memory": "64Gi", "gpu": 2, "replicas": 1}
+    with pytest.raises(SpecConflict):
+        finish(seeding.check_known(parse(CreateStockUnits, sent)))
+    finish(replica.memory.delete(GPU_UNITS, Key(PLATFORM.stock_namespace, "stock-0")))
+    finish(seeding.check_known(parse(CreateStockUnits, sent)))
