@@ -100,7 +100,7 @@ class Seeding:
                 raise _conflict(request.specName, Envelope.of(unit.spec), wanted)
 
     async def check_live(self, record: Operation) -> None:
-        """The same for all stock, after the record was written: whoever seeds at the same time sees our record, or we see theirs."""
+        """The same for all stock, after the record was written: of two rival batches, one at least sees the other."""
         request = parse(CreateStockUnits, record.spec.request)
         wanted = Envelope.of(request)
         others = f"{labels.SPEC_NAME}={request.specName},{ENVELOPE}!={wanted.digest}"
