@@ -28,11 +28,20 @@ import click
     metavar="GLOB",
     help="Images to report as missing, to see what that looks like.",
 )
-def local_cluster(data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...]) -> None:
+@click.option(
+    "--show",
+    "shown",
+    multiple=True,
+    metavar="PATH[:rw]",
+    help="A folder of a home that pods see at its own place, read-only without :rw; homes are hidden otherwise.",
+)
+def local_cluster(
+    data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
     """Run a Kubernetes-compatible cluster on this machine until a signal ends it.
 
     Ends with 0 when it was stopped, 1 when it could not be started, and 3 when another one runs on the data directory.
     """
     from gpu_runtime.cmd.local_cluster import run  # noqa: PLC0415  `--help` needs none of it
 
-    sys.exit(run(data_dir, gpus, port, missing_images))
+    sys.exit(run(data_dir, gpus, port, missing_images, shown))

@@ -42,8 +42,20 @@ data_dir_option = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A cluster to use in place of an embedded one.",
 )
+@click.option(
+    "--show",
+    "shown",
+    multiple=True,
+    metavar="PATH[:rw]",
+    help="A folder of a home that pods see at its own place, read-only without :rw; homes are hidden otherwise.",
+)
 def up_command(
-    data_dir: Path | None, port: int, gpus: int | None, config: Path | None, kubeconfig: Path | None
+    data_dir: Path | None,
+    port: int,
+    gpus: int | None,
+    config: Path | None,
+    kubeconfig: Path | None,
+    shown: tuple[str, ...],
 ) -> None:
     """Run everything on this machine: a cluster, the controllers, the REST API and the proxy to units.
 
@@ -53,7 +65,7 @@ def up_command(
     from gpu_runtime.cmd.up.run import Options, up  # noqa: PLC0415  `status` and `env` need none of it
 
     try:
-        sys.exit(up(Options(Layout.at(data_dir), port, gpus, config, kubeconfig)))
+        sys.exit(up(Options(Layout.at(data_dir), port, gpus, config, kubeconfig, shown)))
     except ConfigError as error:
         raise Misconfigured(str(error)) from error
 

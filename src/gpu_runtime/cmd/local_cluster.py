@@ -13,16 +13,24 @@ from gpu_runtime import logs
 from gpu_runtime.kube.process import stop_on_signal
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.cluster.cluster import ClusterOptions, RunningCluster, local_cluster
+from gpu_runtime.local.node.hidden import Shown
 from gpu_runtime.local.supervisor.holder import Held
 
 EXIT_FAILED = 1
 EXIT_HELD = 3
 
 
-def run(data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...]) -> int:
+def run(
+    data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...], shown: tuple[str, ...] = ()
+) -> int:
     """Runs until SIGTERM or SIGINT, then ends the pods in order and leaves nothing behind; the exit code."""
     logs.configure("info")
-    options = ClusterOptions(data_dir.expanduser().absolute(), gpus, port, missing_images)
+    try:
+        folders = tuple(str(Shown.parse(each)) for each in shown)
+    except ValueError as error:
+        _complain(f"--show: {error}")
+        return EXIT_FAILED
+    options = ClusterOptions(data_dir.expanduser().absolute(), gpus, port, missing_images, folders)
     try:
         uvloop.run(_main(options))
     except Held as held:

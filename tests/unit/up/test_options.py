@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.cmd.up.layout import Layout
+from gpu_runtime.cmd.up.layout import Layout, Ports
+from gpu_runtime.cmd.up.programs import cluster
 from gpu_runtime.cmd.up.run import Options, up
 from gpu_runtime.config import ConfigError
 
@@ -17,3 +18,23 @@ def test_gpus_of_a_cluster_that_is_not_ours_cannot_be_chosen(tmp_path: Path) -> 
 def test_a_data_directory_that_cannot_be_made_is_named() -> None:
     with pytest.raises(ConfigError, match="data directory /proc/nowhere cannot be used"):
         up(Options(Layout.at(Path("/proc/nowhere"))))
+
+
+def test_a_folder_to_show_that_is_not_there_is_named_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--show: .*/nowhere is not a folder"):
+        up(Options(Layout.at(tmp_path / "data"), shown=(f"{tmp_path}/nowhere:rw",)))
+    assert not (tmp_path / "data").exists()
+
+
+def test_folders_are_shown_to_pods_of_the_embedded_cluster_alone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--show is for the embedded cluster"):
+        up(Options(Layout.at(tmp_path), kubeconfig=tmp_path / "kubeconfig", shown=(str(tmp_path),)))
+
+
+def test_the_embedded_cluster_is_told_which_folders_to_show(tmp_path: Path) -> None:
+    async def prepare() -> None:
+        return None
+
+    ports = Ports(api=1, proxy=2, kubernetes=3, controllerManagerHealth=4, runtimeApiHealth=5, proxyHealth=6)
+    command = cluster(Layout.at(tmp_path), ports, None, ("/a", "/b:rw"), prepare).command
+    assert command[-4:] == ("--show", "/a", "--show", "/b:rw")

@@ -17,12 +17,15 @@ CLUSTER_STOP_SECONDS = 60.0  # pods are given their time to end
 COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 
 
-def cluster(layout: Layout, ports: Ports, gpus: int | None, prepare: Callable[[], Awaitable[None]]) -> Program:
+def cluster(
+    layout: Layout, ports: Ports, gpus: int | None, shown: tuple[str, ...], prepare: Callable[[], Awaitable[None]]
+) -> Program:
     """The embedded cluster. Those that need it start as soon as its API answers and `prepare` is done."""
     wanted = ("--gpus", str(gpus)) if gpus is not None else ()
+    folders = tuple(part for folder in shown for part in ("--show", folder))
     return Program(
         name=CLUSTER,
-        command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted),
+        command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted, *folders),
         health=f"{kubernetes_url(ports)}/readyz",
         serves=f"{kubernetes_url(ports)}/livez",
         prepare=prepare,

@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from gpu_runtime.cmd.up.ports import choose
 from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
 from gpu_runtime.cmd.up.settings import write_settings
 from gpu_runtime.config import ConfigError
+from gpu_runtime.local.node.hidden import Shown
 from gpu_runtime.local.supervisor.events import StartFailed
 from gpu_runtime.local.supervisor.holder import Held, hold
 from gpu_runtime.local.supervisor.program import Program
@@ -37,12 +38,15 @@ class Options:
     config: Path | None = None
     kubeconfig: Path | None = None
     """A cluster to use in place of an embedded one."""
+    shown: tuple[str, ...] = ()
+    """Folders of homes that pods see: PATH, or PATH:rw."""
 
 
 def up(options: Options) -> int:
     """Runs everything until a signal, and leaves no process behind; ConfigError when the options cannot work."""
     if options.kubeconfig is not None and options.gpus is not None:
         raise ConfigError("--gpus is for the embedded cluster: one given by --kubeconfig has its own nodes")
+    options = replace(options, shown=_folders(options))
     folder = options.layout.supervised
     try:
         folder.make()
@@ -54,6 +58,16 @@ def up(options: Options) -> int:
     except Held as held:
         console.complain(f"{options.layout.root} is in use by another `gpu-runtime up`: {held}")
         return EXIT_HELD
+
+
+def _folders(options: Options) -> tuple[str, ...]:
+    """The folders of --show with their full paths."""
+    if options.kubeconfig is not None and options.shown:
+        raise ConfigError("--show is for the embedded cluster: one given by --kubeconfig has its own nodes")
+    try:
+        return tuple(str(Shown.parse(folder)) for folder in options.shown)
+    except ValueError as error:
+        raise ConfigError(f"--show: {error}") from error
 
 
 async def _run(options: Options) -> int:
@@ -92,7 +106,7 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     if options.kubeconfig is not None:
         await _install(kubeconfig, loading)
         return ports, kubeconfig, product(settings, kubeconfig, ports, after=())
-    embedded = cluster(layout, ports, options.gpus, prepare=partial(_install, kubeconfig, loading))
+    embedded = cluster(layout, ports, options.gpus, options.shown, prepare=partial(_install, kubeconfig, loading))
     return ports, kubeconfig, [embedded, *product(settings, kubeconfig, ports, after=(CLUSTER,))]
 
 
