@@ -45,6 +45,7 @@ class ControlPlane:
         address: str = flags.LOOPBACK,
         service_network: str = flags.SERVICE_NETWORK,
         users: Sequence[User] = (),
+        controllers_as: User | None = None,
         controller_flags: Sequence[str] = (),
         server_flags: Sequence[str] = (),
         say: Say = print,
@@ -54,9 +55,10 @@ class ControlPlane:
         self.admin_user = User("admin", secrets.token_urlsafe(24), ("system:masters",))
         self._address = address
         self._service_network = service_network
+        self._controllers_user = controllers_as or self.admin_user
         self._controller_flags = controller_flags
         self._server_flags = server_flags
-        self._users = (self.admin_user, *users)
+        self._users = tuple({user.name: user for user in (self.admin_user, self._controllers_user, *users)}.values())
         self._say = say
         self._processes: list[Process] = []
         for each in ("pki", "logs", "etcd"):
@@ -87,7 +89,9 @@ class ControlPlane:
                 self._wait(self.admin.ready, "kube-apiserver is ready")
             self.admin.write_kubeconfig(self.kubeconfig)
             with timed("kube-controller-manager and kube-scheduler working", self._say):
-                controllers = flags.controller_manager(identity, self.kubeconfig, self._controller_flags)
+                as_controllers = Access(self.admin.url, self.admin.ca_file, self._controllers_user.token)
+                kubeconfig = as_controllers.write_kubeconfig(self.folder / "controllers.kubeconfig")
+                controllers = flags.controller_manager(identity, kubeconfig, self._controller_flags)
                 run(programs["kube-controller-manager"], controllers)
                 run(programs["kube-scheduler"], flags.scheduler(self.kubeconfig))
                 self._wait(self._controllers_work, "the default ServiceAccount appears")
