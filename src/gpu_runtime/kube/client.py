@@ -21,7 +21,7 @@ from gpu_runtime.kube.transport import CONNECT_SECONDS, OPEN_SECONDS, Transport
 T = TypeVar("T", bound=Object)
 Propagation = Literal["Foreground", "Background", "Orphan"]
 PAGE_SIZE = 500
-LIMITS = aiohttp.ClientTimeout(total=30.0, connect=CONNECT_SECONDS)  # of one request and its whole answer
+LIMITS = aiohttp.ClientTimeout(total=30.0, connect=CONNECT_SECONDS)  # total: one request with its whole answer
 
 
 class Patch(StrEnum):
@@ -59,7 +59,7 @@ class Query(Generic[T]):
 class Client:
     """Speaks to one API server; an async context manager that owns its connections.
 
-    Requests use at most `connections` at a time. Each watch and each followed log has one of its own besides.
+    Requests share at most `connections` connections. Each watch and each followed log opens one more of its own.
     """
 
     def __init__(self, config: ClusterConfig, *, user_agent: str = "gpu-runtime", connections: int = 100) -> None:
@@ -99,7 +99,7 @@ class Client:
         try:
             return Page.decode(query.resource, body)
         except msgspec.MsgspecError as error:
-            raise Unreadable(f"list {query}: the server sent what is no list: {error}") from error
+            raise Unreadable(f"list {query}: the answer is not a list: {error}") from error
 
     async def create(self, resource: Resource[T], obj: Object | Mapping[str, Any], *, dry_run: bool = False) -> T:
         """POST: fails with AlreadyExists when the name is taken."""
@@ -199,7 +199,7 @@ class Client:
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Changes since `resource_version`, until the server ends the watch after about `timeout` seconds.
 
-        A connection without a byte for `silence` seconds is torn down: half open, it would stay silent for ever.
+        A connection that brings no byte for `silence` seconds is closed: a half-open one would stay silent for ever.
         `opened` is called when the server has taken the watch, which may be long before the first change.
         """
         parameters = query.parameters(
@@ -214,14 +214,14 @@ class Client:
                 try:
                     event = decode_event(query.resource, WATCH_LINE.decode(line))
                 except msgspec.MsgspecError as error:
-                    raise Unreadable(f"watch {query}: the server sent what is no event: {error}") from error
+                    raise Unreadable(f"watch {query}: the server sent a line that is not an event: {error}") from error
                 yield event
 
     async def stream(
         self, path: str, *, parameters: Mapping[str, str], silence: float | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """A body in the pieces that it arrives in, such as the log of a Pod."""
-        # No limit until it begins: the server may send nothing at all before the first line of a log.
+        """The body of an answer, such as the log of a Pod, piece by piece as it arrives."""
+        # No limit until the answer begins: before the first line of a log the server may not even send headers.
         answer = self._transport.stream(
             path, subject=f"read {path}", parameters=parameters, silence=silence, begins_within=None
         )

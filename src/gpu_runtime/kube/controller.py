@@ -21,7 +21,7 @@ from gpu_runtime.kube.store import Delta, Store
 T = TypeVar("T", bound=Object)
 DEADLINE_SECONDS = 60.0
 WORKERS = 4
-DOUBT_SECONDS = 0.5  # between two questions whether work is permitted
+DOUBT_SECONDS = 0.5  # how long a worker waits before it asks `permitted` again
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Source(Generic[T]):
     is_primary: bool = False
 
     def feed(self, add: Callable[[Key, int], None]) -> None:
-        """Calls `add` for every key that a change concerns, and with how urgent that is, from now on."""
+        """From now on, calls `add(key, urgency)` for every key that a change concerns."""
 
         def on_change(delta: Delta[T]) -> None:
-            # Asked of both: a child that lost its label or owner concerns the one it had.
+            # Both versions count: a child that lost its label or owner still concerns its former owner.
             for obj in (delta.old, delta.new):
                 if obj is not None:
                     for key in self.keys(obj):
@@ -62,7 +62,7 @@ def primary(store: Store[T], *, urgent: Callable[[T], bool] = lambda _: False) -
 
 
 def _always(_: Any) -> bool:
-    """Changes around an object are urgent: work on it has begun, and is ended before more is begun."""
+    """Changes of an object's children are urgent: work on the object has begun and is finished before new work."""
     return True
 
 
@@ -110,7 +110,7 @@ class Controller:
         for source in sources:
             source.feed(self._changed)
         self.running = False
-        """Whether workers wait for keys."""
+        """True from the start of `run` until its last worker has ended."""
         self._stopped = asyncio.Event()
 
     def resync(self) -> None:
@@ -121,10 +121,10 @@ class Controller:
                     self.queue.add(obj.metadata.key)
 
     async def run(self, permitted: Callable[[], bool] = lambda: True) -> None:
-        """Works until `stop`, and begins with every object there is: what happened before is unknown.
+        """Works until `stop`. Begins with every object there is, because earlier changes are unknown.
 
-        `permitted` is asked before each reconcile: a leader that was frozen must not begin one when it wakes. While it
-        says no, keys stay in the queue and workers wait.
+        `permitted` is asked before each reconcile: a leader that was frozen must not begin one when it wakes. While
+        `permitted` returns False, keys stay in the queue and workers wait.
         """
         self.queue = Queue(clock=self._clock)
         self._stopped.clear()
@@ -163,7 +163,7 @@ class Controller:
                 self._metrics.reconciled(self.name, outcome, self._clock.monotonic() - began, len(self.queue))
 
     async def _doubt(self) -> None:
-        """Waits until it is time to ask again whether work is permitted, or until `stop`."""
+        """Waits DOUBT_SECONDS before `permitted` is asked again; less when `stop` is called."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DOUBT_SECONDS):
                 await self._stopped.wait()
@@ -199,8 +199,8 @@ class Controller:
         except (Exception, asyncio.CancelledError):
             if (worker := asyncio.current_task()) is not None and worker.cancelling():
                 raise
-            # A defect of ours: one object must not stop the others, and the trace must not be lost. A cancellation that
-            # was not meant for this worker counts as one: it would end the worker without a word.
+            # A defect in our code: one object must not stop the others, and the trace must not be lost. So is a
+            # CancelledError when nobody cancelled this worker: it would end the worker silently.
             self.queue.retry(key)
             log.exception("reconcile failed unexpectedly; retrying")
             return "defect"

@@ -22,7 +22,7 @@ class NoConnection(Unreachable):
 
 
 class Unreadable(KubeError):
-    """An object that our type cannot read, written by a newer version or by hand."""
+    """Our types cannot decode it: an object written by a newer version or by hand, or an answer of another kind."""
 
 
 class Terminal(Exception):
@@ -38,7 +38,7 @@ class RetryAfter(Exception):
 
 
 class TaskEnded(Exception):
-    """A part of the process that must run as long as the process has ended: a defect, and the process ends with it."""
+    """A task that must run until the process stops has ended earlier. This is a defect, and it ends the process."""
 
 
 class NameConflict(KubeError):

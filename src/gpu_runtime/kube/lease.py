@@ -32,7 +32,11 @@ LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """A crashed leader is replaced after `duration` + `retry`; one that cannot renew stops after `give_up` seconds."""
+    """Times of the election, in seconds.
+
+    A crashed leader is replaced after `duration` + `retry`. A leader that cannot renew stops `give_up` seconds after
+    its last renewal.
+    """
 
     duration: float = 10.0
     give_up: float = 7.0
@@ -40,11 +44,13 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Election:
-    """Campaigns for one Lease and keeps it, term by term.
+    """Campaigns for one Lease and renews it.
 
-    Another holder's times are never compared with our clock: a lease is up when *we* have seen no change of it for its
-    duration, so clocks may differ between machines. A term ends for good when its last renewal is `give_up` seconds
-    old: those who were told so have stopped working, so a renewal that is answered later begins no work.
+    The times in another holder's lease are never compared with our clock: a lease has expired when *we* have seen no
+    change of it for its duration, so clocks may differ between machines.
+
+    A term lasts from `acquire` until the last renewal is `give_up` seconds old. Then it is over for good: `holds` has
+    returned False and controllers stop, so a renewal that is answered later must not make `holds` True again.
     """
 
     def __init__(
@@ -63,18 +69,18 @@ class Election:
 
     @property
     def problem(self) -> str | None:
-        """What keeps a process that does not lead from campaigning; None when the last try was answered."""
+        """Why the last attempt to get the lease failed; None for a leader, and when the server answered it."""
         return None if self.holds() else self._trouble
 
     def holds(self) -> bool:
-        """True while nobody else can have taken the lease, also in a process that was frozen and has just woken."""
+        """True while no other process can have taken the lease. Right also in a process that was frozen and wakes."""
         return self._left() > 0
 
     async def acquire(self) -> None:
         """Returns when the lease is ours."""
         while True:
             self._renewed_at = None
-            # An answer that came too late to work on is no success: the next try renews what it took.
+            # An answer that came after `give_up` does not count: the lease is ours, but the next attempt must renew it.
             if await self._attempt("cannot campaign; retrying", self._terms.give_up) and self.holds():
                 self._log.info("leading")
                 return
@@ -103,24 +109,24 @@ class Election:
             renewTime=self._clock.now().replace(microsecond=1),
         )
         try:
-            async with asyncio.timeout(self._terms.give_up):  # later it runs out by itself, and nobody need wait for us
+            async with asyncio.timeout(self._terms.give_up):  # later the lease expires by itself
                 await self._client.replace(LEASES, msgspec.structs.replace(self._lease, spec=spec))
         except (KubeError, TimeoutError) as error:
             problem = str(error) or "no answer in time"
             self._log.warning("could not hand back the lease: it runs out by itself", problem=problem)
 
     def _left(self) -> float:
-        """Seconds of this term that are left unless it is renewed."""
+        """Seconds until this term ends if no renewal succeeds."""
         if self._renewed_at is None:
             return 0.0
         return self._renewed_at + self._terms.give_up - self._clock.monotonic()
 
     def _pause(self) -> float:
-        """Until the next renewal: soon after one that was answered late, but never in a tight loop."""
+        """Seconds until the next renewal: fewer when the last one was answered late, but never a tight loop."""
         return min(self._terms.retry, max(self._left() / 2, self._terms.retry / 10))
 
     async def _attempt(self, complaint: str, seconds: float) -> bool:
-        """One try of at most `seconds`; True when the lease is ours."""
+        """One attempt of at most `seconds`; True when the lease is ours. Logs `complaint` when it fails."""
         try:
             async with asyncio.timeout(seconds):
                 ours = await self._try()
@@ -141,11 +147,12 @@ class Election:
         try:
             self._note(await self._write(lease))
         except (Conflict, AlreadyExists, NotFound):
-            # Somebody else was faster, our last answer was lost, or a hand deleted the lease: look before the next try.
+            # Another process was faster, the answer to our last write was lost, or a person deleted the lease: read it
+            # before the next attempt.
             self._lease = None
             return False
         if self._renewed_at is None or self.holds():
-            # Counted from before the request: the answer may have taken long.
+            # A late answer does not revive a term that is over. Time counts from before the request, which may be slow.
             self._renewed_at = asked_at
         return True
 

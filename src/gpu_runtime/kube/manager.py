@@ -23,7 +23,7 @@ from gpu_runtime.kube.store import Store
 
 T = TypeVar("T", bound=Object)
 DRAIN_SECONDS = 20.0
-FLUSH_SECONDS = 5.0  # for the last events: a server that is away must not keep the lease from its next holder
+FLUSH_SECONDS = 5.0  # to write the last events: an unreachable server must not delay handing back the lease
 
 
 class Manager:
@@ -79,7 +79,7 @@ class Manager:
         return controller
 
     def checks(self) -> Mapping[str, str | None]:
-        """What this process lacks. A standby with warm caches is ready; a leader whose controllers are idle is not."""
+        """What is wrong, by part of the process. A standby with warm caches is ready; an idle leader is not."""
         for reflector in self._reflectors.values():
             self.metrics.cached(reflector.query.resource.qualified_name, len(reflector.store), len(reflector.skipped))
         found = {f"cache of {query}": reflector.problem for query, reflector in self._reflectors.items()}
@@ -100,13 +100,13 @@ class Manager:
 
     def _doubt(self, election: Election) -> str | None:
         if self.leading.is_set() and not election.holds():
-            return "not renewed in time by this process, which leads and stops"
+            return "this process did not renew it in time; its controllers are being stopped"
         return None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop`; then running reconciles end, the last events are written, the lease is handed back.
 
-        A part that ends before is a defect that no other part can make good: TaskEnded ends the process.
+        A cache, controller or recorder that ends before `stop` is a defect: TaskEnded is raised and ends the process.
         """
         self._stop = stop
         async with AsyncExitStack() as stack:
@@ -152,7 +152,7 @@ class Manager:
                 self.metrics.leading(False)
             for controller in self._controllers:
                 controller.stop()
-            if work and not lost:  # whoever lost the lease has a successor at work already, and ends at once
+            if work and not lost:  # after a lost lease another process may already work, so end at once
                 await asyncio.wait(work, timeout=self._drain_seconds)
             for task in work:
                 task.cancel()
@@ -187,7 +187,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> boo
 
 
 async def _lasting(name: str, work: Coroutine[Any, Any, None], *, must_last: Callable[[], bool] = lambda: True) -> None:
-    """Awaits a part of the process; TaskEnded when it ends, however quietly, while it `must_last`."""
+    """Awaits `work`; TaskEnded when it returns, or cancels itself, while `must_last()` is true."""
     try:
         await work
     except asyncio.CancelledError:

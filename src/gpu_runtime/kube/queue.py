@@ -11,17 +11,18 @@ from gpu_runtime.kube.backoff import Exponential
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 
 RETRIES = Exponential(first=0.005, most=300.0)
-PATIENCE = 4
-FIRST = 2
+PATIENCE = 4  # of so many keys taken, one is an urgent one and one is not urgent at all
+FIRST = 2  # the highest urgency
 
 
 class Queue:
-    """A set of keys that is worked off in order of arrival, those that are urgent before the others.
+    """A set of keys, handed out in order of arrival; urgent keys come before the others.
 
-    There are two degrees of urgency: 1 (or True), and FIRST for keys whose work is short and awaited by somebody. A key
-    added while it waits is not added again; one added while it is being worked on waits for `done` and is then worked
-    on once more. However many are urgent, of four keys one is urgent and one is one of the others: nothing waits for
-    ever.
+    Urgency is 0, 1 (or True) or FIRST. FIRST is for keys whose work is short and whose result somebody waits for. Of
+    four keys handed out, one is of urgency 1 and one of urgency 0, if there are such keys: no key waits for ever.
+
+    A key added while it waits is not added again. A key added while it is being worked on waits for `done` and is then
+    worked on once more.
     """
 
     def __init__(self, *, retries: Exponential = RETRIES, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -44,7 +45,7 @@ class Queue:
         return len(self._first) + len(self._urgent) + len(self._others)
 
     def add(self, key: Key, *, urgent: int = 0) -> None:
-        """`key` needs work now; what became urgent stays so until it is worked on."""
+        """`key` needs work now. Urgency never falls while the key waits."""
         if self._closed:
             return
         if key in self._busy:

@@ -16,7 +16,7 @@ from yarl import URL
 from gpu_runtime.kube.config import ClusterConfig
 from gpu_runtime.kube.errors import ApiError, NoConnection, Unauthorized, Unreachable, error_from_response
 
-CONNECT_SECONDS = 10.0  # to get a connection: until one is free, and until a new one stands, TLS included
+CONNECT_SECONDS = 10.0  # until a connection is free, and until a new one is established, TLS included
 OPEN_SECONDS = 30.0  # until a stream begins
 # A peer that vanished without a word (a node lost, a firewall that forgot) is noticed after about half a minute.
 KEEPALIVE = (
@@ -30,10 +30,10 @@ REPEATED_BY_AIOHTTP = ("PUT", "DELETE")  # of the methods that write: HTTP calls
 
 
 class Transport:
-    """Sends requests and turns every failure into one of kube.errors. Never retries what may have been done.
+    """Sends requests and turns every failure into one of kube.errors. Never repeats a write that may have succeeded.
 
-    Requests share `connections`. A stream has a connection of its own for as long as it lasts, however many there are:
-    streams that took the connections of requests would stop all other work of the process.
+    Requests share at most `connections` connections. Each stream opens one of its own, and the number of streams has no
+    limit here: streams that used up the shared connections would block every request of the process.
     """
 
     def __init__(self, config: ClusterConfig, *, user_agent: str, connections: int) -> None:
@@ -44,7 +44,7 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Transport:
-        # Unlimited, for the streams: requests wait for `_free` instead, with an error of its own when that takes long.
+        # No limit here, because of the streams. Requests wait for `_free` instead; NoConnection if that takes long.
         connector = aiohttp.TCPConnector(limit=0, ssl=self.config.ssl or True, socket_factory=_socket)
         headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, response_class=CutResponse)
@@ -100,7 +100,10 @@ class Transport:
         begins_within: float | None,
         parameters: Mapping[str, str] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a GET, to be read as it arrives; Unreachable when it begins too late or is silent too long."""
+        """The answer to a GET, to be read as it arrives.
+
+        Unreachable when it has not begun after `begins_within` seconds, or brings no byte for `silence` seconds.
+        """
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=silence)
         try:
             async with asyncio.timeout(begins_within):
