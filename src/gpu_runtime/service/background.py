@@ -19,7 +19,7 @@ WORKERS = 2
 
 @dataclass
 class Batch:
-    """A record to execute, and how long to wait after its next failure."""
+    """A record to execute. `resumed`: somebody may have worked on it before, so it is read again first."""
 
     record: Operation
     resumed: bool
@@ -54,7 +54,7 @@ class SeedingQueue:
             if await self._try(batch):
                 self._known.discard(batch.record.metadata.uid)
             else:
-                # A batch that fails waits outside the queue: the workers go on with the others.
+                # A batch that failed waits outside the queue: the workers go on with other batches.
                 group.create_task(self._put_back(batch))
 
     async def _put_back(self, batch: Batch) -> None:
@@ -62,7 +62,7 @@ class SeedingQueue:
         self._queue.put_nowait(batch)
 
     async def _try(self, batch: Batch) -> bool:
-        """One attempt; whether the batch needs no other by this process."""
+        """One attempt. True when this process need not try the batch again."""
         log = self._log.bind(operation_id=batch.record.spec.operationID)
         try:
             if batch.resumed:
@@ -77,5 +77,5 @@ class SeedingQueue:
             log.warning("seeding interrupted; going on shortly", problem=str(error))
             return False
         except Exception:
-            log.exception("seeding failed unexpectedly")  # the sweeper submits it again
+            log.exception("seeding failed unexpectedly")  # the sweeper submits the batch again
         return True

@@ -16,20 +16,24 @@ from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.service.selector import EVERYTHING, Selector
 from gpu_runtime.service.views import UnitView
 
-MOST_KEPT = 4096  # changes that a watcher may be behind, or resume after
+MOST_KEPT = 4096  # changes that are kept: a watcher may be so many behind
 GROUP = 16  # watchers that are woken in one turn of the event loop
-GATHER_SECONDS = 0.02  # changes that come closer together are told together
+GATHER_SECONDS = 0.02  # watchers are woken once for changes that come closer together than this
 Kind = Literal["added", "modified", "deleted", "bookmark", "reset"]
 View = Callable[[GPUUnit], UnitView]
 
 
 class Expired(Exception):
-    """The changes after this version are no longer kept: only the whole list is honest."""
+    """The changes after this version are no longer kept: the watcher needs the whole list."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a unit. `version`, where there is one, resumes after it; a `reset` says that all is told anew."""
+    """One event for a watcher: a change of a unit, a bookmark, or a `reset`.
+
+    A watch can resume after `version`; empty where it cannot. After a `reset` the client forgets all units, and the
+    whole list follows.
+    """
 
     kind: Kind
     version: str = ""
@@ -62,7 +66,7 @@ class Wanted:
 
 
 class _Step:
-    """One change of one unit in the cache. `version` is set on the last step of those that came together."""
+    """One change of one unit in the cache. Only the last step of a batch has a `version`: a watch resumes there."""
 
     def __init__(self, old: GPUUnit | None, new: GPUUnit | None, view: View) -> None:
         self.version = ""
@@ -71,7 +75,7 @@ class _Step:
         self._changes: dict[Kind, Change] = {}
 
     def seen_by(self, wanted: Wanted) -> Change | None:
-        """The change as a watcher sees it: as on Kubernetes, a unit that no longer matches is deleted."""
+        """The change as a watcher sees it. As in Kubernetes, a unit that no longer matches is reported as deleted."""
         if not any(unit is not None and wanted.covers(unit) for unit in (self._old, self._new)):
             return None
         was = self._old is not None and self._before is not None and wanted.matches(self._old, self._before)
@@ -96,14 +100,17 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Steps that the cache took in together: one event of a watch, or all that a new list differed in."""
+    """Steps that reached the cache together: one event of a watch, or all differences that a new list showed."""
 
     version: int
     steps: tuple[_Step, ...]
 
 
 class Feed:
-    """The last changes of a cache, in order. Watchers hold a place in them, so a slow one costs no memory."""
+    """The last changes of a cache, in order. A watcher holds only its position, so a slow watcher costs no memory.
+
+    Units of the namespace `without` are left out.
+    """
 
     def __init__(self, store: Store[GPUUnit], view: View, *, without: str = "", most: int = MOST_KEPT) -> None:
         self._store = store
@@ -122,7 +129,7 @@ class Feed:
 
     @property
     def version(self) -> int:
-        """How far the cache has come; 0 before its first list."""
+        """The resourceVersion that the cache has reached; 0 before its first list."""
         return self._store.version
 
     def keeps(self, version: int) -> bool:
@@ -133,7 +140,10 @@ class Feed:
     async def after(
         self, version: int, wanted: Wanted, *, seconds: float, pause: float
     ) -> AsyncGenerator[list[Change], None]:
-        """Changes after the version for so many seconds; a bookmark after each pause without one. May be Expired."""
+        """Changes after `version`, for `seconds`. A bookmark after every `pause` seconds without a change.
+
+        Raises Expired when changes after the watcher's position are no longer kept.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         place = self._place(version)
@@ -177,9 +187,9 @@ class Feed:
         return end, changes
 
     def _take(self, delta: Delta[GPUUnit]) -> None:
-        """Called by the store amid its own change: the version that belongs to it is known only afterwards."""
+        """Called by the store during its own change, before it sets the version that belongs to this change."""
         if not self._floor:
-            self._floor = self._store.version  # still 0 during the first list, which is no change
+            self._floor = self._store.version  # still 0 during the first list, whose objects are no changes
         if self._open and self._store.version != self._open_at:
             self._seal()
         if delta.object.metadata.namespace == self._without:
@@ -190,7 +200,7 @@ class Feed:
         self._open += _steps(delta, self._view)
 
     def _seal(self) -> None:
-        """Closes the batch that is open: its changes are in the cache up to the store's version."""
+        """Closes the open batch: the store has set its version by now."""
         version, steps = self._store.version, self._open
         self._open = []
         if not self._floor or version < self._newest:
@@ -207,15 +217,15 @@ class Feed:
             self._first += 1
 
     def _begin_anew(self, version: int) -> None:
-        """After the first list; and after a restore from backup, when the versions kept here say nothing any more."""
-        self._first += len(self._batches) + 1  # no watcher has a place there
+        """Drops all batches: after the first list, and after a restore from backup, which makes old versions void."""
+        self._first += len(self._batches) + 1  # a position that no watcher holds: all of them get Expired
         self._batches.clear()
         self._kept = 0
         self._floor = version
 
 
 class _Watchers:
-    """Those who wait for a change. They are woken in small groups, so that requests have their turn in between."""
+    """Watchers that wait for a change. They are woken in small groups, so that requests are served in between."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], None] = {}
@@ -224,7 +234,7 @@ class _Watchers:
         self._next: asyncio.Handle | None = None
 
     async def wait(self, seconds: float) -> bool:
-        """Whether there was a change within so many seconds."""
+        """True when a change came within `seconds`."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
         try:
@@ -237,7 +247,7 @@ class _Watchers:
         return True
 
     def wake(self) -> None:
-        """There is a change: all who wait now are told, once for all changes that come close together."""
+        """Wakes all watchers that wait now; once for several changes within GATHER_SECONDS."""
         if not self._waiting:
             return
         self._due = True
@@ -266,7 +276,7 @@ class _Watchers:
 def _steps(delta: Delta[GPUUnit], view: View) -> Iterator[_Step]:
     old, new = delta.old, delta.new
     if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-        yield _Step(old, None, view)  # deleted and made again while nobody looked
+        yield _Step(old, None, view)  # deleted and created again between two lists
         yield _Step(None, new, view)
     else:
         yield _Step(old, new, view)

@@ -162,7 +162,7 @@ class HandOver:
         except kube.AlreadyExists:
             return await self._existing(walk, wanted)
         except CLIENT_ERRORS as error:
-            # A quota that the unit itself fills is answered before AlreadyExists.
+            # The API server checks quotas before names: a quota that our own unit fills hides AlreadyExists.
             unit = await self._unit(walk.record)
             if unit is not None and made_by(unit.metadata, walk.record):
                 return await self._existing(walk, wanted)

@@ -49,14 +49,14 @@ NODES = Resource("", "v1", "Node", "nodes", Node, namespaced=False)
 
 
 class Nodes:
-    """Which nodes stock can be handed over on: a yes may come from the cache, a no is confirmed by a live read."""
+    """Which nodes are usable for hand-overs. The cache may say yes; before saying no, callers ask the server."""
 
     def __init__(self, cluster: Cluster, store: Store[Node]) -> None:
         self._reader = Reader(cluster, NODES, store)
 
     @property
     def listed(self) -> bool:
-        """Whether the cache has ever been complete; before that it says nothing about any node."""
+        """Whether the cache has had its first list. Before that, a missing node means nothing."""
         return bool(self._reader.store.version)
 
     def usable(self, name: str) -> bool:

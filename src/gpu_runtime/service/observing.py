@@ -87,10 +87,11 @@ class Observing:
     async def changes(
         self, wanted: Wanted, *, selector: str = "", since: str = "", seconds: float, pause: float
     ) -> AsyncGenerator[list[Change], None]:
-        """What is there, then every change; with `since` only the changes after that version.
+        """All units that match, then every change; with `since` only the changes after that version.
 
-        The list is read live, so that it has all that the client knows of. The changes come from the cache: each
-        watcher with a watch of its own would decode every change once more. A bookmark ends each silence of `pause`.
+        The list is read live, so that it is never older than what the client knows. Changes come from the cache: with a
+        watch for each client, every change would be decoded once per client. A bookmark is sent after every `pause`
+        seconds without a change.
         """
         if not self._feed.version:
             raise Unavailable("units are not known yet: the cluster has not answered since this process began")
@@ -98,7 +99,7 @@ class Observing:
         end = loop.time() + seconds
         query = self._query(wanted, selector)
         version = int(since) if since and await self._known(query, int(since)) else 0
-        told = bool(since)  # the client has something, which a reset takes back
+        told = bool(since)  # the client has units already, so a reset must precede a new list
         if version:
             yield [Change("bookmark", since)]  # the client sees at once that it is connected
         while True:
@@ -120,7 +121,10 @@ class Observing:
                 await asyncio.sleep(RELIST_SECONDS)  # the cache may need a moment to follow a server that was restored
 
     async def _known(self, query: Query[GPUUnit], version: int) -> bool:
-        """Whether a watch can go on after this version; after a restore from backup the server has not come so far."""
+        """Whether a watch can resume after this version.
+
+        After a restore from backup a client may come with a version that the server has not reached again.
+        """
         if version <= self._feed.version:
             return self._feed.keeps(version)
         page = await self._client.page(query, limit=1)
@@ -142,7 +146,7 @@ class Observing:
         key = self._units.key(namespace, name)
         pod = await self._newest_pod(await self._units.find(key))
         if pod is None:
-            await self._units.find_live(key)  # without pods, the cached unit may be gone as well
+            await self._units.find_live(key)  # no pod: perhaps the unit itself is gone and the cache does not know yet
             raise Missing("log", f"unit {name} has no pod yet: its Ready condition tells why")
         parameters = {"follow": "true"} if follow else {}
         if tail is not None:

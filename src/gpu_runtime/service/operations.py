@@ -92,7 +92,7 @@ class Operations:
             existing = await self.named(ask.record_name)
         except Forbidden:
             existing = await self.named(ask.record_name)
-            if existing is None:  # else it is a quota that the record itself fills: answered before AlreadyExists
+            if existing is None:  # else a quota that the record itself fills, which the server checks before names
                 raise
         except NotFound as error:
             raise Unavailable(f"the platform is not installed: namespace {self.namespace} is missing") from error
@@ -113,9 +113,9 @@ class Operations:
         return await self._finish(replace(record, spec=replace(record.spec, request={})), status, settled=True)
 
     async def fail(self, record: Operation, code: str, message: str, *, settled: bool, **changes: Any) -> Operation:
-        """The other end, likewise decided by one write. Unless settled, there is something to undo: it stays in view.
+        """Ends the record as Failed, in one write. Unless `settled`, it stays unfinished: there is something to undo.
 
-        The request stays in it: a failure can be cured, and then the same request goes on from here.
+        The request stays in the record: when the cause is gone, the same request goes on from here.
         """
         now = self._clock.now()
         error = OperationError(code=code, message=message)

@@ -36,7 +36,7 @@ class Reader(Generic[T]):
         return cached if cached is not None and self._current(key, cached) else None
 
     async def has(self, key: Key, uid: str) -> bool:
-        """Whether this very object exists. The cache may be older or newer than it, so the server confirms a no."""
+        """Whether the object with this UID exists. The cache may be out of date, so the server confirms a no."""
         cached = self.cached(key)
         if cached is not None and cached.metadata.uid == uid:
             return True

@@ -83,7 +83,7 @@ class Shelf:
         return unit if unit is not None and unit.metadata.uid == choice.uid else None
 
     async def live(self, spec: str) -> list[GPUUnit]:
-        """The stock of the spec as the server has it now. What we seed has a label; what people make may have none."""
+        """The stock of the spec as the server has it now. Seeded stock has a spec label; stock made by hand may not."""
         seeded = await self._listed(f"{labels.SPEC_NAME}={spec}")
         by_hand = await self._listed(f"!{labels.SPEC_NAME}")
         return [unit for unit in (*seeded, *by_hand) if unit.spec.specName == spec]
@@ -100,7 +100,7 @@ class Shelf:
                 return units
 
     def _check_listed(self) -> None:
-        """Unavailable while a cache is not complete: what it does not hold yet is no lack of capacity."""
+        """Raises Unavailable before the first list of units and nodes: an empty cache does not mean no capacity."""
         if not self._units.version or (self._nodes is not None and not self._nodes.listed):
             raise Unavailable("stock and nodes are not known yet: this process has just begun; send the request again")
 
@@ -117,7 +117,7 @@ class Shelf:
         return list(islice(fit, OLDEST))
 
     async def _some_confirmed(self, units: Sequence[GPUUnit], tried: Collection[str]) -> list[GPUUnit]:
-        """The first that can be handed over. Of a node that the cache calls unusable the server is asked, once."""
+        """Units that can be handed over. If the cache calls all nodes unusable, asks the server once about each."""
         found = self._some(units, tried)
         if found or self._nodes is None:
             return found

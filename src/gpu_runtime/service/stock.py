@@ -29,9 +29,9 @@ from gpu_runtime.service.shelf import Shelf
 from gpu_runtime.service.stock_listing import StockListing
 
 CONCURRENCY = 8
-# Units that are made before their UIDs are written into the record: 1,000 units cost 20 such writes.
+# So many units are made, then their UIDs are written into the record: 1,000 units cost 20 such writes.
 CHUNK = 50
-# Turns of one executor in which the record lists nothing more than before.
+# An executor gives up after more turns than this in a row that listed no further unit.
 MOST_STALLED = 5
 
 R = TypeVar("R")
@@ -52,7 +52,7 @@ async def in_parallel(works: Sequence[Work[R]]) -> list[R]:
 
 @dataclass
 class Walk:
-    """What one executor remembers: the record as last read, and UIDs of units that the record does not list yet."""
+    """What one executor remembers. `held`: UIDs of units that exist and that the record does not list yet."""
 
     record: Operation
     request: CreateStockUnits
@@ -117,7 +117,7 @@ class Seeding:
     async def execute(self, record: Operation, *, resumed: bool) -> Operation | None:
         """Makes the units that are missing and ends the record; None when the record is gone.
 
-        Safe to run by several at once, and to repeat. KubeError or Unavailable: try again later.
+        Several may execute one record at once, and it may be repeated. KubeError or Unavailable: try again later.
         """
         walk = Walk(record, parse(CreateStockUnits, record.spec.request))
         if resumed:  # whoever wrote the record may have died before it could look
@@ -139,7 +139,7 @@ class Seeding:
                 raise Unavailable("units of this batch are still being removed; the batch goes on later")
 
     async def _make(self, walk: Walk, ordinals: Sequence[int]) -> None:
-        """Adds the UIDs of these units to what is held. A unit that is just being removed is left for another turn."""
+        """Makes these units and adds their UIDs to `held`. A number whose old unit is still being deleted waits."""
 
         async def make(ordinal: int) -> tuple[int, str | Exception]:
             try:
@@ -158,20 +158,20 @@ class Seeding:
                 raise result
 
     async def _make_one(self, walk: Walk, ordinal: int) -> str:
-        """The unit's UID; empty when a unit of its name is on its way out."""
+        """The unit's UID; empty when a unit of this name is being deleted or was deleted just now."""
         wanted = stock_unit(walk.record, walk.request, ordinal)
         try:
             return (await self._cluster.create(GPU_UNITS, wanted)).metadata.uid
         except kube.AlreadyExists:
             return await self.listing.adopt(walk.record, wanted.metadata.key)
         except CLIENT_ERRORS:
-            # A full quota refuses a create before the server looks whether the name is taken: by our own unit, maybe.
+            # The server checks quotas before names: the quota may be full because our own unit already exists.
             if uid := await self.listing.adopt(walk.record, wanted.metadata.key):
                 return uid
             raise
 
     async def _write(self, walk: Walk) -> Operation | None:
-        """Lists what is held, and ends the record if it can end. Returns the record as it is then, None if gone."""
+        """Lists the held units, and ends the record if it can end. The record after that; None if it is gone."""
         record, units = walk.record, with_units(walk.record, walk.held)
         try:
             if walk.refused is not None:

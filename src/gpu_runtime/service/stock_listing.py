@@ -1,8 +1,8 @@
 """The list of a batch: which unit is number N. An entry is written once, by compare-and-set on the Operation.
 
-What is not listed was never Ready, so nobody can have consumed it: it may be removed and made again. Nobody removes an
-unlisted unit unless the reason lasts for ever: its number is listed with another UID, or its record has Succeeded or is
-gone. Otherwise another executor could list the unit after it was removed.
+A unit that is not listed was never Ready, so no hand-over can have consumed it: it may be removed and made again. It is
+removed only if nobody can list it later: its number is listed with another UID, or its record has Succeeded or is gone.
+Otherwise another executor could list the unit after it was removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class StockListing:
         self._operations = operations
 
     async def adopt(self, record: Operation, key: Key) -> str:
-        """UID of the unit of this name if the batch made it; empty if it is gone or goes; AlreadyExists otherwise."""
+        """UID of the unit of this name, if this batch made it; empty if it is gone or being deleted.
+
+        AlreadyExists if somebody else made it.
+        """
         try:
             unit = await self._cluster.get(GPU_UNITS, key)
         except kube.NotFound:
@@ -43,14 +46,14 @@ class StockListing:
             return ""
         if unit.metadata.annotations.get(notes.OPERATION_UID) == record.metadata.uid or seen_listed(unit):
             return unit.metadata.uid
-        # An earlier record of this request made it and is gone. The controller never saw it listed and removes it.
+        # An earlier record of this request made the unit and is gone. The unit was never listed: it must be removed.
         current = await self._operations.named(record.metadata.name)
         if current is not None and current.metadata.uid == record.metadata.uid:
             await self._remove(key, unit.metadata.uid)
         return ""
 
     async def after_lost_write(self, record: Operation, held: Mapping[int, str]) -> Operation | None:
-        """The record as it is now, None if it is gone. Of `held`, units that the record never lists are removed."""
+        """The record as it is now; None if it is gone. Removes those of `held` that the record can never list."""
         for _ in range(MOST_TURNS):
             current = await self._operations.named(record.metadata.name)
             if current is None or current.metadata.uid != record.metadata.uid:
@@ -70,7 +73,7 @@ class StockListing:
         raise Unavailable("the record of this batch keeps changing; the batch goes on later")
 
     async def settle(self, unit: GPUUnit) -> None:
-        """Lists a unit that somebody is about to delete: otherwise a batch that goes on would make it again."""
+        """Lists a unit that is about to be deleted: otherwise a batch that is not finished would make it again."""
         ordinal, name = ordinal_of(unit.metadata), unit.metadata.labels.get(labels.OPERATION, "")
         if not ordinal or not name:
             return

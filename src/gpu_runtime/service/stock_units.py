@@ -66,9 +66,9 @@ class StockUnits:
             check_same(record, ask)
             record = await self._again(record)
             if record is not None:
-                check_same(record, ask)  # the id may have been given up and used for another request meanwhile
+                check_same(record, ask)  # the record may be new: another request may have taken the id since
                 return job_view(record), False
-        raise Unavailable("the operation ends again and again; send the request again")
+        raise Unavailable("the operation was given up several times; send the request again")
 
     def list(self, wanted: Filter) -> Listed[UnitView]:
         namespace = self._platform.stock_namespace
@@ -107,7 +107,7 @@ class StockUnits:
         return record, new
 
     async def _again(self, record: Operation) -> Operation | None:
-        """A replay: waits a moment for a batch that is under way, takes up one that failed. None: begin anew."""
+        """A replay: waits a moment for a batch that is under way, resumes one that failed. None: the record is gone."""
         if record.status.phase == "Failed":
             try:
                 record = await self._operations.reopen(record)
@@ -121,7 +121,7 @@ class StockUnits:
                 return current
             record = current
         if unfinished(record):
-            # The first executor may have died with its process, and two of one batch do no harm.
+            # The first executor may have died with its process; two executors of one batch do no harm.
             self._queue.submit(record, resumed=True)
         return record
 

@@ -61,14 +61,15 @@ class StockPools:
             if unfinished(record):
                 record = await self.execute(record)
             if record is not None:
-                check_same(record, ask)  # the id may have been given up and used for another request meanwhile
+                check_same(record, ask)  # the record may be new: another request may have taken the id since
                 return job_view(record, deleted=not new and await self._made.deleted(record)), new
-        raise Unavailable("the operation ends again and again; send the request again")
+        raise Unavailable("the operation was given up several times; send the request again")
 
     async def execute(self, record: Operation) -> Operation | None:
         """Makes the pool and ends the record; None when the record is gone.
 
-        Safe to run by several at once, and to repeat: the record takes one UID, and a second pool is removed.
+        Several may execute one record at once, and it may be repeated: the record lists one UID, and a pool with
+        another UID is removed.
         """
         for _ in range(MOST_TURNS):
             made = await self._make(record)
@@ -119,7 +120,7 @@ class StockPools:
         return pool
 
     async def _make(self, record: Operation) -> StockPool | None:
-        """The operation's pool, made or found; None when the record has to be read again."""
+        """The operation's pool, created or found; None when the record has to be read again."""
         wanted = stock_pool(record)
         try:
             return await self._cluster.create(STOCK_POOLS, wanted)
@@ -129,21 +130,21 @@ class StockPools:
             cause: kube.KubeError = error
         except CLIENT_ERRORS as error:
             refused, cause = refusal(error), error
-        # A full quota refuses a create before the server looks whether the name is taken: by our own pool, maybe.
+        # The server checks quotas before names: the quota may be full because our own pool already exists.
         live = await self._pools.live(wanted.metadata.key)
         if live is not None and made_by(live.metadata, record):
             return await self._adopt(record, live)
         if live is None and isinstance(cause, kube.AlreadyExists):
-            return None  # deleted between the two calls: the record tells whether it was ours
+            return None  # the other pool was deleted between the two calls: the record says whether it was ours
         # Nothing was made, so the id stays free for another try.
         if not await self._operations.remove(record):
             return None
         raise refused from cause
 
     async def _adopt(self, record: Operation, pool: StockPool) -> StockPool | None:
-        """The pool, marked as the work of this record; None when it changed meanwhile.
+        """The pool, annotated with the UID of this record; None when the pool changed meanwhile.
 
-        An executor whose record is gone removes what it made, so a pool must not keep the mark of that record.
+        An executor whose record is gone removes pools with that record's UID, so an adopted pool must not keep it.
         """
         meta = pool.metadata
         if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:

@@ -170,7 +170,7 @@ class Sweeper:
                 return
 
     async def _retire(self, record: Operation) -> None:
-        # The cache may not know yet what was made a moment ago: "nothing is left" is believed only from the server.
+        # The cache may not show yet what was made a moment ago, so only the server can say that nothing is left.
         if self._cached(record) or await self._lives(record):
             return
         since = record.status.deletionTime or record.status.completionTime
@@ -193,7 +193,7 @@ class Sweeper:
         return found is not None and found.metadata.uid == made.uid
 
     async def _lives(self, record: Operation) -> bool:
-        """The same, asked of the server."""
+        """Whether the server has something that the operation made."""
         if record.spec.type == "CreateStockUnits":
             mine = f"{labels.OPERATION}={record.metadata.name}"
             page = await self._cluster.page(Query(GPU_UNITS, batch_of(record).namespace, labels=mine), limit=1)

@@ -82,7 +82,7 @@ class Units:
             check_same(record, ask)
             try:
                 done = await self._finish(record, ask, new=new)
-            except AlreadyExists:  # the cache may not know yet the unit that this request made under an earlier record
+            except AlreadyExists:  # an earlier record of this request may have made it, unknown to the cache
                 made = await self._made_before(key, ask)
                 if made is not None:
                     return self._view(made), False
@@ -129,7 +129,7 @@ class Units:
             except kube.NotFound as error:
                 raise _missing(key) from error
             except kube.Conflict as error:
-                # The cache may still have an earlier unit of this name: only the server knows which one is there.
+                # The cached unit may be an earlier one of this name: ask the server which one exists now.
                 unit = await self.find_live(key)
                 if if_match and if_match != unit.metadata.resourceVersion:
                     raise Clash(f"unit {name} has changed: it is no longer at version {if_match}") from error
@@ -145,7 +145,7 @@ class Units:
         return Key(self.namespace(namespace), name)
 
     async def find(self, key: Key) -> GPUUnit:
-        """The unit, perhaps as an older cache has it; Missing only by the server's word."""
+        """The unit, perhaps out of date, from the cache; Missing only when the server confirms it."""
         return self._units.cached(key) or await self.find_live(key)
 
     async def find_live(self, key: Key) -> GPUUnit:
@@ -188,7 +188,7 @@ class Units:
             current = await self._operations.named(record.metadata.name)
             if current is None:
                 return None
-            check_same(current, ask)  # the id may have been given up and used for another request meanwhile
+            check_same(current, ask)  # the record may be new: another request may have taken the id since
             record = current
         if record.status.phase == "Failed":
             await self._handover.undo(record)

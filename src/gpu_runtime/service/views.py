@@ -52,7 +52,7 @@ class Shown(NamedTuple):
 
 
 def shown(obj: GPUUnit | StockPool) -> Shown:
-    """What the status says about the current spec: a status that is about an earlier one says nothing about this."""
+    """Phase, reason and message for the current spec. A status about an earlier spec is not shown."""
     generation, status = obj.metadata.generation, obj.status
     if not status.phase:
         return Shown("Pending", AWAITING_CONTROLLER, "the controller has not looked at it yet")

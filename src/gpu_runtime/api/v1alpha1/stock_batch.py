@@ -32,7 +32,7 @@ def listed_uid(record: Operation, ordinal: int) -> str:
 
 
 def with_units(record: Operation, made: Mapping[int, str]) -> list[str]:
-    """The record's list with the UIDs in `made` where it has none yet. An entry is never replaced."""
+    """The record's list, with the UIDs of `made` put into empty places. An entry is never replaced."""
     units = [*record.status.units]
     units += [""] * (max(made, default=0) - len(units))
     for ordinal, uid in made.items():
@@ -41,7 +41,7 @@ def with_units(record: Operation, made: Mapping[int, str]) -> list[str]:
 
 
 def seen_listed(unit: GPUUnit) -> bool:
-    """Whether the controller has seen the unit in its record's list, now or before: only then it becomes Ready.
+    """Whether the controller has ever seen the unit's UID in its record's list. Only then a unit becomes Ready.
 
     `phase` counts too, because stock that an earlier version called Ready has no `listed`.
     """
