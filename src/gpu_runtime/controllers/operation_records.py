@@ -15,8 +15,8 @@ MOST_REMEMBERED = 64
 class OperationRecords:
     """Finds Operations by name and UID.
 
-    What a record lists never changes, so a cached or remembered record that lists something is as good as a live one.
-    Finished records are remembered: the units of one batch cost one read, not one each.
+    An entry in a record's list never changes, so a cached or remembered record that lists a unit is as good as a live
+    one. Succeeded records are remembered, so that all units of one batch cost one read.
     """
 
     def __init__(self, client: Client, unfinished: Store[Operation]) -> None:
@@ -34,7 +34,7 @@ class OperationRecords:
         """The record of this name and UID. None is final: it comes from the server, and UIDs are never reused."""
         if (record := self.known(uid)) is not None:
             return record
-        # In all namespaces: a controller that was configured with the wrong one must not conclude that it is gone.
+        # In all namespaces: a controller with a wrong namespace in its settings must not take the record for gone.
         listing = await self._client.list(Query(OPERATIONS, fields=f"metadata.name={name}"))
         if listing.skipped:
             raise invalid(f"its operation {name} cannot be read: {listing.skipped[0].problem}")

@@ -48,9 +48,9 @@ def add_controllers(
 
 
 def urgency(workload: Deployment) -> int:
-    """One that runs comes first: only its status is left to write, and somebody waits to read it.
+    """FIRST for a Deployment that runs: only the status of its owner is left to write, and somebody waits for that.
 
-    In a burst, hundreds of others that are still to be built would each make it wait for several requests.
+    In a burst, it would otherwise wait behind hundreds of objects that each take several requests to build.
     """
     return FIRST if workload.status.availableReplicas else 1
 
@@ -119,7 +119,8 @@ def _gpu_units(
     )
     sources: list[Source[Any]] = [
         primary(caches.units.store, urgent=lambda unit: not is_stock(unit, settings)),
-        # Looked at from the start on, as the units are, by the name that both have: its unit may be gone since.
+        # Primary, so that a start looks at every Deployment too: its unit may have been deleted while nobody led. Unit
+        # and Deployment have the same name, so the key fits both.
         replace(owned(caches.deployments.store, GPU_UNITS, urgent=urgency), is_primary=True),
         owned(caches.services.store, GPU_UNITS),
         owned(caches.policies.store, GPU_UNITS),

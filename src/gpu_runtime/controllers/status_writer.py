@@ -66,13 +66,13 @@ class StatusWriter(Generic[T]):
         """How long a status that says no more than "not yet" can wait, if it can."""
         before = find_condition(obj.status.conditions, condition.type)
         if before is None:
-            # Where many begin at once, an object is old before its turn comes: what it waits for has just begun.
+            # Under load the queue delays the first reconcile, so measure from the Deployment's creation.
             since, patience = (workload.deployment if workload else obj).metadata.creationTimestamp, FIRST_SECONDS
         elif obj.status.phase == "Progressing":
-            # It says "not yet" already, for this reason or for the one before.
+            # The status says "not yet" already; only the reason differs, if anything.
             since, patience = obj.status.lastSyncTime, AGAIN_SECONDS
         else:
-            return None  # what it says until then is no longer true
+            return None  # the old status is no longer true, so the new one is written at once
         age = (self.clock.now() - since).total_seconds() if since is not None else patience
         # A clock that is behind the server's must not silence the status: then it is just written at once.
         return patience - age if -1.0 < age < patience else None
@@ -88,5 +88,5 @@ class StatusWriter(Generic[T]):
         if verdict.state == "failed":
             self.recorder.event(self.resource, obj, verdict.reason, verdict.message, type="Warning")
         elif verdict.state == "ready" and obj.status.phase == "Failed":
-            # A first readiness is told by the condition, with its time; an event would be one more write a hand-over.
+            # No event for the first readiness: the condition shows it with its time, and an event costs a write.
             self.recorder.event(self.resource, obj, verdict.reason, verdict.message)

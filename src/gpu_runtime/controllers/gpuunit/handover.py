@@ -32,7 +32,8 @@ EXECUTOR_SECONDS = 2.0
 """An executor admits its unit within milliseconds: before this age of the unit its record is not worth a read."""
 
 RELEASE_SECONDS = 5.0
-"""A change of the stock or its pods ends a wait at once; but a pod that lost the label we watch by changes unseen."""
+"""How often a waiting unit looks again. Usually a change of the stock or its pods wakes it, but a pod that lost the
+label of our watch changes unseen."""
 
 
 class Settled(Exception):
@@ -78,7 +79,8 @@ class HandOver:
         if source is None:
             return
         stock = self.caches.units.get(source.key)
-        # Our caches of units hold all namespaces in one order: who sees the admitted unit has seen its stock before.
+        # One cache holds the units of all namespaces, in the order of their changes: once it shows the admitted unit,
+        # it has shown the stock before.
         if stock is not None and stock.metadata.uid == source.uid and not is_ending(stock.metadata):
             raise waiting(AWAITING_STOCK, f"stock unit {source.key} is not released yet", RELEASE_SECONDS)
         if pods := await self._pods_left(source):
@@ -104,10 +106,10 @@ class HandOver:
             return
 
     async def _pods_left(self, source: Source) -> list[str]:
-        """Names of the stock's pods."""
+        """Names of the stock's pods that still exist."""
         if cached := self.caches.pods.find(BY_UID, source.uid):
             return sorted(pod.metadata.name for pod in cached)
-        # The cache of pods may be behind that of units; "none" is believed only from the server.
+        # The cache of pods may be behind that of units, so only the server can say that none is left.
         query = Query(PODS, source.key.namespace, labels=f"{UNIT}={source.key.name}")
         with reported_as(POD_STATUS_SYNC_FAILED):
             listing = await self.client.list(query)
@@ -121,7 +123,7 @@ class HandOver:
 
 
 def _runs_for(source: Source, pod: PodView) -> bool:
-    """Whether the pod is one of the stock unit's; where the label with its UID was taken away, by its ReplicaSet."""
+    """Whether the pod belongs to the stock unit: by the label with the unit's UID, or else by its ReplicaSet's name."""
     if uids := controlled_by(pod.metadata.labels):
         return source.uid in uids
     owner = pod.metadata.controller

@@ -53,7 +53,7 @@ class GPUUnitReconciler:
         await self.teardown.remove(key)
         unit = self.caches.units.get(key)
         if unit is None or unit.metadata.deletionTimestamp is not None:
-            return Result()  # its other children go with it
+            return Result()  # the garbage collector deletes its other children
         seen = self._observed(unit)
         blocked: Blocked | None = None
         try:
@@ -92,7 +92,7 @@ class GPUUnitReconciler:
         )
 
     async def _end_stock(self, unit: GPUUnit) -> None:
-        """Whoever deleted the stock may have died before its key came to its turn, and here somebody waits."""
+        """Deletes the Deployment of the unit's stock now: the stock's own key may be far back in the queue."""
         source = source_of(unit)
         with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
             if source is not None:

@@ -66,7 +66,7 @@ def readiness(seen: Observed) -> Verdict:
 def status(seen: Observed, verdict: Verdict) -> GPUUnitStatus:
     """The whole status but its conditions and time."""
     workload, before = seen.workload, seen.unit.status
-    # Ready says it too: stock of an earlier version is not written to only to add this.
+    # Stock that is already Ready counts as listed (`seen_listed`), so it gets no write that only adds `listed`.
     listed = before.listed or (seen.listed and before.phase != PHASES[verdict.state])
     return structs.replace(
         before,

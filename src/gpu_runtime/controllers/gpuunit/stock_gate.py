@@ -30,10 +30,10 @@ class Listed:
 
 
 def listing(unit: GPUUnit, record: Operation | None) -> Listed | Wait | Remove | Refuse:
-    """What a seeded unit is by its record: the unit of its number, or not yet, or never. Pure.
+    """Whether the record lists this unit, may list it later (Wait), or never will (Remove). Pure.
 
-    A record that is gone lists nothing any more. Records are kept while their stock lives, so this unit was made after
-    the record's end, by an executor that stood still. It holds resources and nobody's data: it is removed.
+    A record is kept while its stock lives. If the record is gone, an executor that was frozen made this unit after the
+    record's removal. The unit holds resources but no data of a user, so it is removed.
     """
     if record is None:
         return Remove("its operation is gone")
@@ -58,20 +58,20 @@ def is_gated(unit: GPUUnit) -> bool:
 
 @dataclass(frozen=True)
 class StockGate:
-    """Reads the record of a unit until it was seen listed once; the unit's status remembers that."""
+    """Reads the record of a unit until the record lists the unit; then the unit's status remembers it."""
 
     client: Client
     records: OperationRecords
     clock: Clock
 
     async def before(self, unit: GPUUnit) -> None:
-        """Removes a unit before anything is built for it, if that needs no read. Raises Settled then."""
+        """Removes a unit that its record can never list, and raises Settled. Only with a record that needs no read."""
         record = self.records.known(unit.metadata.annotations.get(OPERATION_UID, "")) if is_gated(unit) else None
         if record is not None and isinstance(decision := listing(unit, record), Remove):
             await self._remove(unit, decision.why)
 
     async def after(self, seen: Observed) -> Observed:
-        """Holds a unit back that is ready but not listed. The workload does not wait for the list, only Ready does."""
+        """Keeps a unit that is not listed from becoming Ready. Its workload is built without waiting for the list."""
         unit = seen.unit
         if not is_gated(unit):
             return seen

@@ -1,7 +1,7 @@
 """Deletes the Deployment of a unit that is gone, so that its pod gives its GPUs back at once.
 
-The garbage collector would delete it too, but it learns of a new custom kind only every 30 s, and never while another
-API keeps it from syncing. Below the Deployment are built-in kinds, which the collector knows from its start.
+The garbage collector would delete it too, but it looks for new custom kinds only every 30 s, and finds none while any
+API of the cluster keeps it from syncing. What the Deployment owns are built-in kinds, which it always knows.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ ORPHAN = "orphan"
 
 
 class UnitIdentity(Struct, frozen=True):
-    """A unit of which only the identity is read: one with an unreadable spec still lives."""
+    """The identity of a unit. A unit whose spec cannot be read still exists, so the spec is not decoded."""
 
     metadata: ObjectMeta
 
 
 @dataclass(frozen=True)
 class Teardown:
-    """Anybody may have deleted the unit: the API, the sweeper or a person."""
+    """Deletes Deployments of deleted units, whoever deleted the unit: the API, the sweeper or a person."""
 
     client: Client
     caches: Caches
     _asked: set[str] = field(default_factory=set)
-    """UIDs of Deployments that we delete or have deleted and the cache still shows. It only saves a second request."""
+    """UIDs of Deployments that were asked to be deleted and that the cache still shows. Saves a second request."""
 
     def __post_init__(self) -> None:
         self.caches.deployments.store.subscribe(self._forget)
@@ -57,7 +57,8 @@ class Teardown:
             if await self._lives(key, owner.uid):
                 self._asked.discard(uid)
                 return
-            # The version is named too: a deletion that orphans its children takes the owner from them first.
+            # With the version: `kubectl delete --cascade=orphan` removes the owner reference first, and then this
+            # Deployment must stay.
             version = made.metadata.resourceVersion
             await self.client.delete(DEPLOYMENTS, key, uid=uid, resource_version=version, propagation="Background")
         except NotFound:
@@ -67,7 +68,7 @@ class Teardown:
             raise
 
     async def _lives(self, key: Key, uid: str) -> bool:
-        """Asks the server: a cache that is behind, or cannot read the unit, does not show it either."""
+        """Whether the unit exists, by the server: a cache that is behind, or cannot read the unit, does not show it."""
         try:
             unit = await self.client.get(GPU_UNITS.view(UnitIdentity), key)
         except NotFound:

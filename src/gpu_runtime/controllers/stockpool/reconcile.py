@@ -66,10 +66,10 @@ class StockPoolReconciler:
         return blocked.result() if blocked is not None and patience is None else Result(patience)
 
     async def _superseded(self, pool: StockPool) -> bool:
-        """Whether the operation that made the pool lists another one: an executor that stood still made it twice.
+        """Whether the operation that made the pool lists another pool: then an executor that was frozen made this one.
 
-        Nothing is built for such a pool. A pool whose record is gone stays: it may come from a backup. A pool that has
-        a status was judged before.
+        Such a pool is deleted before anything is built for it. A pool whose record is gone stays: it may come from a
+        backup. A pool that has a status was checked before.
         """
         name, uid = pool.metadata.labels.get(OPERATION), pool.metadata.annotations.get(OPERATION_UID)
         if pool.status.observedGeneration or not name or not uid:
