@@ -18,10 +18,16 @@ class ApiLimits(Struct, frozen=True, kw_only=True):
     requestsInFlight: Annotated[int, Meta(ge=1, le=100_000)] = 256
     streams: Annotated[int, Meta(ge=1, le=100_000, description="Watches and followed logs at a time.")] = 500
     requestSeconds: Annotated[
-        int, Meta(ge=1, le=600, description="A request that takes longer is stopped and told to come again.")
+        int,
+        Meta(
+            ge=1,
+            le=600,
+            description="A request that takes longer is stopped; the answer asks the client to send it again.",
+        ),
     ] = 30
     stalledClientSeconds: Annotated[
-        int, Meta(ge=1, le=600, description="A client that reads nothing of what waits for it so long is cut off.")
+        int,
+        Meta(ge=1, le=600, description="A client that has data to read and reads none of it for so long is cut off."),
     ] = 30
     stockUnits: Annotated[int, Meta(ge=1, le=1000, description="Stock units that one request may seed.")] = 1000
 

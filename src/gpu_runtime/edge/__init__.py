@@ -1,1 +1,1 @@
-"""What every HTTP server of the product needs: its names, its port, its open files, and answers to malformed HTTP."""
+"""What every HTTP server of the product needs: host names, ports, open files, and answers to malformed HTTP."""

@@ -1,4 +1,4 @@
-"""The names that a server is called by."""
+"""Host names and addresses of a server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ipaddress
 from urllib.parse import urlsplit
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Names of this machine that no resolver of somebody else can answer for. IPv6 addresses are without brackets."""
+"""Names of this machine that a foreign DNS server cannot redirect. IPv6 addresses are without brackets."""
 
 
 def host_name(authority: str) -> str:
-    """The host of `HOST:PORT` in lower case, without brackets; empty when it is none."""
+    """The host of `HOST:PORT` in lower case, without brackets; empty when there is no valid host."""
     try:
         return (urlsplit(f"//{authority}").hostname or "").lower()
     except ValueError:
@@ -18,7 +18,7 @@ def host_name(authority: str) -> str:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of a setting such as `[::1]:8080`; an empty host is every address."""
+    """Host and port of a setting such as `[::1]:8080`; an empty host means all addresses."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 

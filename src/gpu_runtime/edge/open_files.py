@@ -6,11 +6,11 @@ import structlog
 
 from gpu_runtime.kube.process import raise_open_files_limit
 
-SPARE = 200  # connections to Kubernetes, listening sockets, log and settings files
+SPARE = 200  # files for all else: connections to Kubernetes, listening sockets, log and settings files
 
 
 def room_for(connections: int) -> int:
-    """How many of these connections the process can have; logs a warning when that is not all of them."""
+    """`connections`, or fewer if the limit of open files allows fewer; logs a warning then."""
     limit = raise_open_files_limit()
     room = max(1, limit - SPARE)
     if room >= connections:

@@ -20,10 +20,10 @@ _log = structlog.get_logger("http")
 
 
 class Runner(web.AppRunner):
-    """An AppRunner whose every answer is made by the application.
+    """An AppRunner that answers malformed requests with `refuse`, so that every answer has the application's format.
 
-    aiohttp answers a request that it cannot parse, and an unknown Expect header, with text of its own and logs a stack
-    trace for what is the client's mistake.
+    aiohttp itself answers a request that it cannot parse, or one with an unknown Expect header, with its own text, and
+    logs a stack trace although the mistake is the client's.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Runner(web.AppRunner):
         self._protocol_options = protocol_options
 
     async def listen(self, host: str, port: int) -> int:
-        """Listens on the address and returns its port; ConfigError when the address cannot be had."""
+        """Listens on the address and returns its port; ConfigError when that fails."""
         try:
             await web.TCPSite(self, host or None, port).start()
         except OSError as error:
@@ -82,7 +82,7 @@ class _Protocol(web.RequestHandler):
         self._stalled: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than we write; one that stops reading must not hold what is here for ever."""
+        """The client reads more slowly than we write. A client that stops reading must not hold buffers for ever."""
         super().pause_writing()
         if self.transport is not None:
             self._watch(self.transport)
@@ -106,15 +106,15 @@ class _Protocol(web.RequestHandler):
             self._stalled = None
 
     def _look(self, transport: asyncio.Transport, unread: int) -> None:
-        """Cuts the connection off unless the client has read something since the last look."""
+        """Closes the connection unless the client has read something since the last look."""
         if transport.get_write_buffer_size() < unread:
             self._watch(transport)
             return
-        _log.info("a client that reads no more was cut off", peer=str(transport.get_extra_info("peername")))
+        _log.info("cut off a client that stopped reading", peer=str(transport.get_extra_info("peername")))
         transport.abort()
 
     def log_exception(self, *args: Any, exc_info: BaseException | None = None, **_: Any) -> None:
-        """Only a defect of ours gets a trace: a body that nobody could decode is its client's mistake."""
+        """Logs a trace for defects in our code only: a body that cannot be decoded is the client's mistake."""
         if isinstance(exc_info, web.RequestPayloadError | ConnectionError):
             _log.info("malformed request", problem=_one_line(str(exc_info)))
         else:
@@ -127,7 +127,7 @@ class _Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what is no HTTP; the exception of a handler goes the usual way, with its trace in the log."""
+        """The answer to a malformed request. Exceptions of handlers are left to aiohttp, which logs their trace."""
         if status >= 500 or request.writer.output_size > 0:
             return super().handle_error(request, status, exc, message)
         said = _one_line(message or "")
@@ -141,20 +141,20 @@ class _Protocol(web.RequestHandler):
 
 
 def _answering_all(handle: Handle, refuse: Refuse) -> Handle:
-    """`handle`, with the refusals that aiohttp raises before any middleware in the envelope."""
+    """`handle`, but refusals that aiohttp raises before any middleware runs are answered by `refuse`."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await handle(request)
         except web.HTTPExpectationFailed:
             response = refuse(400, "Expect: only 100-continue is understood")
-            response.force_close()  # a client that waits for a yes sends its body all the same, or never
+            response.force_close()  # the client may or may not send its body now, so the connection cannot be reused
             return response
 
     return answer
 
 
 def _one_line(message: str) -> str:
-    """aiohttp's message without the excerpt of the request: it may hold a secret, and bytes that are no text."""
+    """The first line of aiohttp's message, without the quoted request, which may hold a secret or bytes."""
     first = message.splitlines()[0] if message else "malformed"
     return first.partition(": b'")[0].partition(": bytearray")[0].rstrip(": ")[:200]

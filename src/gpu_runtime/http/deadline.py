@@ -19,7 +19,8 @@ DEADLINE: web.RequestKey[asyncio.Timeout] = web.RequestKey("deadline", asyncio.T
 async def deadline(request: web.Request) -> AsyncIterator[None]:
     """Cancels the block when its time is up and raises Unavailable.
 
-    That is safe at any line: every step follows a record in the cluster, and the same request goes on from there.
+    A request may be stopped at any line: its progress is in a record in the cluster, and a repeated request goes on
+    from there.
     """
     seconds = request.app[LIMIT]
     try:

@@ -57,14 +57,14 @@ def error_response(
 
 
 def malformed(status: int, message: str) -> web.Response:
-    """The answer to what is no proper HTTP request; no route and no middleware sees it."""
+    """The answer to a request that is not valid HTTP. No route and no middleware sees such a request."""
     response = error_response(status, _OF_ROUTING.get(status, "invalid_request"), message)
     response.headers.update(COMMON_HEADERS)
     return response
 
 
 def _printable(text: str) -> str:
-    """The text with what cannot be written as UTF-8 escaped: headers may hold any byte, and messages repeat them."""
+    """The text, with characters that UTF-8 cannot encode escaped: messages quote headers, which may hold any byte."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -75,7 +75,7 @@ def response_to(error: Exception) -> web.Response:
             return _of_routing(error)
         case KubeError():
             return response_to(refusal(error))
-        case ConnectionError():  # to the client: the cluster's are KubeErrors
+        case ConnectionError():  # of the client's connection: failures of the cluster's are KubeErrors
             return error_response(400, "invalid_request", "the connection ended before the answer")
         case TimeoutError():
             return response_to(service.Unavailable("the cluster did not answer in time"))

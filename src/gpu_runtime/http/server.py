@@ -100,7 +100,8 @@ def platform(settings: RuntimeApiSettings) -> Platform:
 
 
 def most_streams(limits: ApiLimits) -> int:
-    """The streams that this process can have: each has a connection to its client, and a log one to the cluster."""
+    """How many streams the limit of open files allows: each may need one connection to its client and one to the
+    cluster."""
     room = room_for(2 * limits.streams + limits.requestsInFlight)
     return min(limits.streams, max(1, (room - limits.requestsInFlight) // 2))
 

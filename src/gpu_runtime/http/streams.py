@@ -20,7 +20,7 @@ from gpu_runtime.service.feed import Change
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
 MOST_STREAMS = 500
-FIRST_SECONDS = 2.0  # a log that is silent for so long begins all the same: its client waits for the headers
+FIRST_SECONDS = 2.0  # then the headers are sent, even if the log has no line yet: the client waits for them
 EVENTS_A_WRITE = 100
 
 CHANGES = Answer(200, "With watch=true: a server-sent event for every change.", media=EVENT_STREAM)
@@ -53,7 +53,7 @@ class Streams:
             yield
         except asyncio.CancelledError:
             if task not in self._ended:
-                raise  # by somebody else, such as the request's deadline
+                raise  # cancelled by somebody else, such as the request's deadline
             task.uncancel()
         finally:
             self._open.discard(task)
@@ -65,7 +65,7 @@ STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 
 @asynccontextmanager
 async def _slot(request: web.Request) -> AsyncIterator[None]:
-    """A stream has a bound of its own: it leaves that of requests when it begins."""
+    """Counts the request as a stream and no longer as a request in flight: the two have separate limits."""
     async with request.app[STREAMS].slot():
         request.app[LOAD].leave(request)
         yield
@@ -99,10 +99,9 @@ async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -
 async def _send(
     request: web.Request, media: str, pieces: AsyncGenerator[bytes, None], *, trouble: Callable[[Exception], bytes]
 ) -> web.StreamResponse:
-    """Sends pieces until they end or the client is gone. What goes wrong before the first is a proper answer.
+    """Sends pieces until they end or the client is gone. An error before the first piece becomes a normal HTTP error.
 
-    `pieces` are never silent for long: an empty one shows a client that went away, which a log that nobody writes to
-    would otherwise follow for ever.
+    `pieces` must yield something now and then, if only an empty piece: this is when a client that went away is noticed.
     """
     response = web.StreamResponse(headers={"Content-Type": media, "X-Accel-Buffering": "no"})
     async with _slot(request), aclosing(pieces):
@@ -124,7 +123,7 @@ async def _send(
 
 
 async def _write(request: web.Request, response: web.StreamResponse, piece: bytes) -> None:
-    """Writes the piece; ConnectionError when the client is gone. The server cuts off a client that reads no more."""
+    """Writes the piece; ConnectionError when the client is gone. `edge.runner` cuts off clients that stop reading."""
     if request.transport is None or request.transport.is_closing():
         raise ConnectionResetError
     if piece:

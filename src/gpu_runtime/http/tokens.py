@@ -11,7 +11,7 @@ import structlog
 
 from gpu_runtime.service.errors import Unauthenticated
 
-# The name becomes a label of all that its owner creates: the API server would refuse every one of them.
+# The name becomes a label of every object that its owner creates, and the API server refuses objects with bad labels.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NAME_RULE = "must be up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
 
@@ -35,7 +35,7 @@ class Tokens:
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise Unauthenticated("send a bearer token: Authorization: Bearer TOKEN")
-        digest = _digest(token.strip())  # any bytes: what is no text is only not known
+        digest = _digest(token.strip())  # a token may be any bytes; one that is not UTF-8 is simply unknown
         # All are compared, each in constant time: how long it takes tells nothing about any token.
         found = [owner for known, owner in self._owners.items() if hmac.compare_digest(known, digest)]
         if not found:

@@ -58,12 +58,12 @@ def response_to(refused: Refused) -> web.Response:
 
 
 def malformed(status: int, message: str) -> web.Response:
-    """The answer to what is no proper HTTP request."""
+    """The answer to a request that is not valid HTTP."""
     return _envelope(status, Refused.code, message)
 
 
 def _envelope(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    # Messages repeat headers, which may hold any byte.
+    # Messages quote headers, which may hold any byte: escape what UTF-8 cannot encode.
     printable = message.encode("utf-8", "backslashreplace").decode()
     return web.Response(
         status=status,

@@ -60,7 +60,7 @@ def to_client(given: CIMultiDictProxy[str], *, prefix: str, own: Iterable[str]) 
 
 
 def text(value: str) -> str:
-    """The value, with Latin-1, which older programs write, as text: aiohttp drops bytes that are not UTF-8."""
+    """The value; if it is not UTF-8, read as Latin-1, which older programs write. aiohttp would drop those bytes."""
     try:
         value.encode()
     except UnicodeEncodeError:

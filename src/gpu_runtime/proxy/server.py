@@ -48,7 +48,7 @@ class Proxy:
 
 
 def runner_of(app: web.Application, drain_seconds: float) -> Runner:
-    """Bodies stay as the client encoded them: the unit is told their encoding and length."""
+    """The proxy's runner. It does not decompress bodies: the unit gets the client's Content-Encoding and length."""
     return Runner(app, malformed, handler_cancellation=True, shutdown_timeout=drain_seconds, auto_decompress=False)
 
 

@@ -84,7 +84,7 @@ class Targets:
         except ValueError:
             return False
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped  # ::ffff:127.0.0.1 is 127.0.0.1, and no IPv4 range holds it as it is written
+            address = address.ipv4_mapped  # ::ffff:127.0.0.1 is 127.0.0.1: check it against IPv4 ranges
         return not any(address in network for network in self._refused)
 
 

@@ -40,7 +40,7 @@ async def _end(layout: Layout) -> int:
 
 
 async def _end_pods(layout: Layout) -> int | None:
-    """Pods outlive a cluster that was killed. How many there were; None when somebody else works with them."""
+    """Ends pods that a killed cluster left running. Returns how many; None when another process uses them."""
     from gpu_runtime.local.cluster.cluster import LOCK  # noqa: PLC0415  it loads a whole API server
     from gpu_runtime.local.node.leftovers import end_pods  # noqa: PLC0415
     from gpu_runtime.local.node.runtime import AlreadyRunning  # noqa: PLC0415

@@ -23,9 +23,9 @@ def overrides(ports: Ports, *, own_cluster: bool = False) -> dict[str, dict[str,
     return {
         "controller-manager": {
             "health": {"host": LOOPBACK, "port": ports.controllerManagerHealth},
-            # On its own cluster there is one controller-manager, which has ended before the next starts: it need not
-            # wait for a lease to run out. Any other cluster may have one already, and two would undo each other's
-            # writes for ever.
+            # The cluster that `up` starts has one controller-manager, which has ended before the next one starts: it
+            # need not wait for a lease to expire. Any other cluster may already have a controller-manager, and two at
+            # once would undo each other's writes for ever.
             "leaderElection": {"enabled": not own_cluster},
             "units": {"accessURL": proxy_url(ports) + "/units/{namespace}/{name}/"},
         },
