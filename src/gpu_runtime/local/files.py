@@ -1,6 +1,6 @@
-"""The one way to write a file that a crash or a full disk leaves either old or new, never half.
+"""Writes files as a whole: after a crash or on a full disk a file has its old or its new content, never half.
 
-Needs the standard library alone, as pods' shims do.
+Imports only the standard library, because pods' shims load it.
 """
 
 # The shims do not load pathlib.
@@ -15,7 +15,7 @@ from contextlib import suppress
 def write_private(path: str | os.PathLike[str], content: bytes, *, sync: bool = True) -> None:
     """Replaces the file as a whole; only its owner may read it. OSError leaves what was there before.
 
-    Without `sync` a power cut may lose it or leave it empty: for what means nothing once the machine has stopped.
+    Without `sync` a power cut may lose the file or leave it empty: only for files that a reboot makes useless.
     """
     folder, name = os.path.split(os.fspath(path))
     draft = os.path.join(folder, f".{name}.draft")
@@ -30,14 +30,14 @@ def write_private(path: str | os.PathLike[str], content: bytes, *, sync: bool = 
         os.replace(draft, path)
     except OSError:
         with suppress(OSError):
-            os.unlink(draft)  # half a draft would keep the room that others need
+            os.unlink(draft)  # a partial draft would take space on a full disk
         raise
     if sync:
         _sync_folder(folder or ".")
 
 
 def write_all(descriptor: int, content: bytes, at: int | None = None) -> None:
-    """Writes every byte: the kernel takes only what there is room for, and refuses with the next call."""
+    """Writes every byte. On a full disk the kernel first writes a part, and fails only at the next call."""
     done = 0
     while done < len(content):
         rest = content[done:]

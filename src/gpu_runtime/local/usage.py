@@ -58,7 +58,7 @@ def _containers(spec: Object, part: str) -> Iterable[tuple[Usage, bool]]:
 
 
 def most_at_once(containers: Iterable[tuple[Usage, bool]]) -> Usage:
-    """The most that containers need at any time; each, in the order of starting, with whether it ends before the next.
+    """The most that containers need at any time. They are in start order, each with whether it ends before the next.
 
     Containers and sidecars add up; init containers run one by one, each beside the sidecars before it.
     """

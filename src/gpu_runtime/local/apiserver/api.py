@@ -48,7 +48,7 @@ OBJECT: dict[str, Handler] = {
     "DELETE": verbs.delete,
 }
 NEVER_OF_SUBRESOURCES = {"POST": "create", "DELETE": "delete"}
-"""Methods, with their verbs, that no subresource of a custom kind has."""
+"""HTTP methods that no subresource of a custom kind serves, each with the verb that the error names."""
 
 
 def _fits(target: Target, kind: Kind) -> bool:

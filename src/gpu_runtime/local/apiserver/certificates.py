@@ -46,7 +46,7 @@ def ensure(folder: Path, now: datetime | None = None) -> Certificates:
         paths = (found.ca, found.server, found.server_key, found.client, found.client_key)
         until = folder / "valid-until"
         if not all(path.exists() for path in paths) or _ends(until, now):
-            until.unlink(missing_ok=True)  # a crash between two of them leaves a set that is made again
+            until.unlink(missing_ok=True)  # after a crash between two files, the next start makes all of them again
             _make(found, now)
             write_private(until, (now + _YEARS).isoformat().encode())
     except OSError as error:

@@ -23,7 +23,7 @@ CLOSE_SECONDS = 5.0
 
 
 class Size(msgspec.Struct):
-    """What a terminal's owner says of it; nothing else fits into the kernel's record."""
+    """The size of a terminal, as the client sends it. `sensible`: it fits into the kernel's 16-bit numbers."""
 
     Width: int = msgspec.field(default=0)
     Height: int = msgspec.field(default=0)
@@ -34,7 +34,7 @@ class Size(msgspec.Struct):
 
 
 def outcome(code: int) -> bytes:
-    """The last word about a command: its exit code."""
+    """The last message about a command: a Status with its exit code."""
     if code == 0:
         return encode({"metadata": {}, "status": "Success"})
     message = f"command terminated with non-zero exit code: exit status {code}"
@@ -55,7 +55,7 @@ class Channels:
         await self.socket.prepare(request)
 
     async def run(self, shell: Shell) -> None:
-        """Carries everything until the command has ended and all was said; ends the command when the client goes."""
+        """Carries all streams until the command has ended and its output is sent; ends it when the client goes."""
         listening = asyncio.create_task(self._listen(shell))
         speaking = asyncio.create_task(self._speak(shell))
         try:
@@ -64,12 +64,12 @@ class Channels:
                 await self._stop(listening)
                 await self.finish(outcome(speaking.result()))
         finally:
-            # In this order: nothing may wait for a file that is closed.
+            # Tasks first: none of them may still wait for a file that `close` closes.
             await self._stop(listening, speaking)
             shell.close()
 
     async def fail(self, status: Status) -> None:
-        """Says why there is no command: it is too late for an HTTP status."""
+        """Sends the error over the WebSocket: after the upgrade it is too late for an HTTP status."""
         await self.finish(encode(status.wire()))
 
     async def finish(self, last: bytes) -> None:
@@ -91,13 +91,13 @@ class Channels:
         return ended.result()
 
     async def _copy(self, channel: int, stream: Readable) -> None:
-        """Reads no more before the client has room: so the command waits, not this process' memory."""
+        """Reads on only when the client has room: a slow client makes the command wait and fills no memory here."""
         head = bytes([channel])
         while data := await stream.read():
             await self.socket.send_bytes(head + data)
 
     async def _listen(self, shell: Shell) -> None:
-        """Until the client is gone."""
+        """Handles the client's messages until it is gone."""
         async for message in self.socket:
             if message.type is not WSMsgType.BINARY or not message.data:
                 continue

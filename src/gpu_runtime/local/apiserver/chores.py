@@ -1,4 +1,4 @@
-"""What the server does from time to time; `/readyz` names what failed, until a later run has worked."""
+"""Periodic work of the server. `/readyz` names a chore that failed, until a later run succeeds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gpu_runtime.local.apiserver.reports import failed
 
 
 class Chores:
-    """Tasks by name, each on its own: none ends another."""
+    """Periodic tasks by name. A failure of one does not stop the others."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
 
     def start(self, name: str, seconds: float, chore: Callable[[], None]) -> None:
-        """Does `chore` every so many seconds."""
+        """Runs `chore` every `seconds`."""
         self._tasks[name] = asyncio.create_task(self._repeat(name, seconds, chore), name=name)
 
     async def _repeat(self, name: str, seconds: float, chore: Callable[[], None]) -> None:
@@ -31,7 +31,7 @@ class Chores:
                 self._failed.pop(name, None)
 
     def problems(self) -> dict[str, str]:
-        """Each chore that is not being done, and why."""
+        """Each chore that failed at its last run or has ended, and why."""
         ended = {name: "ended, and is not done any more" for name, task in self._tasks.items() if task.done()}
         return {**self._failed, **ended}
 

@@ -24,7 +24,7 @@ class Cluster:
     environment: Environment
     logs: LogSource
     shells: ShellSource | None = None
-    """Where commands in containers run; None: nowhere."""
+    """Runs commands in containers; None where the server has no node."""
     usage: UsageSource | None = None
 
     @classmethod

@@ -13,7 +13,7 @@ from gpu_runtime.local.apiserver.options import DeleteOptions
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.store import Store, Write
 
-DELETED_APART = {"customresourcedefinitions", "namespaces"}
+DELETED_APART = {"customresourcedefinitions", "namespaces"}  # kube-apiserver has its own deletion code for these
 
 
 class Deletion:
@@ -131,7 +131,7 @@ def check_preconditions(subject: Subject, obj: Object, options: DeleteOptions) -
 
 
 def _unmet(subject: Subject, meta: Object, what: str, asked: str, found: str, perhaps: str) -> Status:
-    """In the words of the real server, which judges the kinds that it deletes in a way of their own apart."""
+    """The conflict in the words of kube-apiserver, which differ for the kinds of DELETED_APART."""
     if subject.plural in DELETED_APART:
         why = f"Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"
         return conflict(subject, meta["name"], why)

@@ -137,7 +137,7 @@ def method_not_allowed(why: str = "the server does not allow this method on the 
 
 
 def verb_not_supported(subject: Subject, verb: str) -> Status:
-    """405 of a subresource of a custom kind, which says which verb of which kind it is."""
+    """405 for a subresource of a custom kind; the message names the verb and the kind."""
     message = f'{verb} is not supported on resources of kind "{subject.qualified}"'
     return Status(405, "MethodNotAllowed", message, subject.details(""))
 

@@ -13,7 +13,7 @@ KEPT = timedelta(hours=1)
 
 
 def last_seen(event: Object, now: datetime) -> datetime | None:
-    """When an Event was last written, as far as it tells: clients set most times, and one yet to come tells nothing."""
+    """When an Event was last written, by its own times. Clients set most of them, so future times are ignored."""
     times = (
         event["metadata"].get("creationTimestamp"),
         event.get("lastTimestamp"),

@@ -14,7 +14,7 @@ from gpu_runtime.local.apiserver.shells import CannotConnect, Connection, NotRun
 
 PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 LARGEST_MESSAGE = 1 << 21
-WAITING_FRAMES = 32  # that one connection may owe its pod before the client has to wait
+WAITING_FRAMES = 32  # when so many frames wait for the pod to read them, the client has to wait
 MOST_STREAMS = 1024
 
 Connect = Callable[[int], Awaitable[Connection]]
@@ -22,7 +22,7 @@ Connect = Callable[[int], Awaitable[Connection]]
 
 @dataclass
 class Pair:
-    """What belongs to one connection; `waiting` is what the pod has yet to be given, nothing being its end."""
+    """One connection: the numbers of its two streams, and `waiting`, the data for the pod; b"" marks its end."""
 
     port: int
     errors: int = 0
@@ -45,7 +45,7 @@ class Forwarding:
         await self.socket.prepare(request)
 
     async def run(self) -> None:
-        """Until the client goes or says something that cannot be understood."""
+        """Serves the client until it goes or sends an invalid frame."""
         try:
             async for message in self.socket:
                 if message.type is WSMsgType.BINARY:
@@ -68,7 +68,7 @@ class Forwarding:
             if frame.kind == spdy.RST_STREAM and pair.work:
                 pair.work.cancel()
             elif frame.kind == 0 and frame.stream == pair.data:
-                # A connection whose pod does not read holds up the others of this client, as their frames come in turn.
+                # Frames are handled in order, so a connection whose pod does not read delays the client's others.
                 if frame.data:
                     await pair.waiting.put(frame.data)
                 if frame.last:
@@ -106,13 +106,13 @@ class Forwarding:
         finally:
             for stream in (pair.data, pair.errors):
                 self._streams.pop(stream, None)
-            while not pair.waiting.empty():  # what came late must not hold up the rest
+            while not pair.waiting.empty():  # `_handle` may wait for room here, and would delay all other connections
                 pair.waiting.get_nowait()
             for stream in (pair.data, pair.errors):
                 await self._say(spdy.data(stream, b"", last=True))
 
     async def _carry(self, pair: Pair, connection: Connection) -> None:
-        """Until the pod has said all."""
+        """Carries both directions until the pod closes its side."""
         inward = asyncio.create_task(self._inward(pair, connection))
         try:
             while content := await connection.read():
@@ -126,7 +126,7 @@ class Forwarding:
         try:
             while content := await pair.waiting.get():
                 await connection.write(content)
-        except OSError:  # the pod does not read any more; its own words tell when it is over
+        except OSError:  # the pod does not read any more; the connection ends when the pod closes its side
             while await pair.waiting.get():
                 pass
         connection.end_input()

@@ -117,9 +117,10 @@ class Journal:
         self._drop([work for work in batch if isinstance(work, Drop)])
 
     def _drop(self, drops: list[Drop]) -> None:
-        """Drops what waits, all or nothing: a removal dropped before the versions that it ended would bring them back.
+        """Deletes old versions from the file, all or nothing.
 
-        What the disk refuses waits for the next batch; until then the file holds more of the past than is served.
+        If only the row of an object's deletion were dropped, its older rows would bring the object back. When the disk
+        refuses, the drops wait for the next batch; until then the file holds more history than is served.
         """
         self._undropped += drops
         if self._undropped and self._commit(partial(self._delete, self._undropped)) is None:
@@ -134,7 +135,7 @@ class Journal:
         self._database.execute("UPDATE facts SET value = ? WHERE name = 'oldest'", (drops[-1].oldest,))
 
     def _commit(self, change: Callable[[], None]) -> Exception | None:
-        """Any failure is told: the writer's end would keep every later request waiting for ever."""
+        """Returns any failure instead of raising it: if the writer ended, every later request would wait for ever."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             change()

@@ -96,7 +96,7 @@ class Event:
 
     @property
     def past_bytes(self) -> int:
-        """The bodies that this change made past: what is forgotten with it."""
+        """Size of the bodies that this change replaced or deleted. They are freed when the change is forgotten."""
         removed = len(self.record.body) if self.deleted else 0
         return removed + (len(self.previous.body) if self.previous is not None else 0)
 

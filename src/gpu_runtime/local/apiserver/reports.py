@@ -6,7 +6,7 @@ from typing import Any
 
 
 def refused(event: str, **facts: Any) -> None:
-    """Trouble of the machine, such as a full disk: one line, as there may be many, and rendering a trace takes long."""
+    """Trouble of the machine, such as a full disk. One line without a trace: there may be many, and traces are slow."""
     import structlog  # noqa: PLC0415
 
     structlog.get_logger().error(event, **facts)

@@ -49,7 +49,7 @@ async def review(request: web.BaseRequest, target: Target, environment: Environm
 
 
 def _spec(body: bytes, content_type: str, kind: str, api_version: str) -> dict[str, Any] | None:
-    """What is asked, refused where it is nothing; None for protobuf, in which kubectl asks: the answer is the same."""
+    """The checked spec of the review; None for protobuf, which kubectl sends: the answer does not depend on it."""
     if content_type.startswith(PROTOBUF):
         return None
     spec: dict[str, Any] = check_type(parse(body, content_type), kind, api_version, custom=False).get("spec") or {}

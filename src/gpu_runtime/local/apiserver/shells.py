@@ -1,4 +1,4 @@
-"""Where a person's commands in containers run: the seam between the API server and whoever runs the containers."""
+"""Commands in containers (`kubectl exec`): the interface between the API server and the code that runs containers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ShellRequest:
 
 class Readable(Protocol):
     async def read(self) -> bytes:
-        """What has come, at least a byte; nothing at its end."""
+        """The next bytes, at least one; b"" at the end."""
         ...
 
 
@@ -48,7 +48,7 @@ class Shell(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Returns when the command has room for more; what nobody reads any more is dropped."""
+        """Returns when the command can take more. Data is dropped when the command no longer reads."""
         ...
 
     def end_input(self) -> None: ...
@@ -56,7 +56,7 @@ class Shell(Protocol):
     def resize(self, width: int, height: int) -> None: ...
 
     async def ended(self) -> int:
-        """The command's exit code, once it has one; 128 and the signal's number for one that was killed."""
+        """Waits for the command's exit code; 128 + the signal's number if a signal killed it."""
         ...
 
     def close(self) -> None: ...
@@ -78,7 +78,7 @@ class ShellSource(Protocol):
         ...
 
     async def attach(self, pod: Object, request: ShellRequest) -> Shell:
-        """What a container's own program says from now on. Raises NotRunning."""
+        """The output of the container's own program from now on. Raises NotRunning."""
         ...
 
     async def connect(self, pod: Object, port: int) -> Connection:

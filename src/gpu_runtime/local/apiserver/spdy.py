@@ -38,7 +38,7 @@ def _text(word: str) -> bytes:
 
 
 DICTIONARY = b"".join(_text(word.replace("_", " ")) for word in _WORDS.split()) + (_CODES + _TAIL).encode()
-"""What both sides' compression of headers starts from; the protocol says every byte of it."""
+"""The dictionary of header compression; SPDY/3 defines every byte of it."""
 
 
 class BadFrame(Exception):
@@ -47,7 +47,7 @@ class BadFrame(Exception):
 
 @dataclass(frozen=True)
 class Frame:
-    """`kind` 0 is data."""
+    """One frame; `kind` 0 is a data frame."""
 
     kind: int
     stream: int
@@ -61,7 +61,7 @@ class Frame:
 
 
 class Decoder:
-    """Makes frames of bytes; headers depend on all headers before, so every frame passes here, in order."""
+    """Turns bytes into frames. Compressed headers depend on all earlier headers, so no frame may be skipped."""
 
     def __init__(self) -> None:
         self._unread = bytearray()
@@ -111,13 +111,13 @@ class Decoder:
 
 
 class Encoder:
-    """Makes bytes of frames."""
+    """Turns frames into bytes."""
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def reply(self, stream: int) -> bytes:
-        """The word that a stream is open."""
+        """SYN_REPLY without headers: the stream is open."""
         none = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return _control(SYN_REPLY, struct.pack(">I", stream) + none)
 

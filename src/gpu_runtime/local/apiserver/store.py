@@ -60,7 +60,7 @@ class Store:
         self._keep_events = keep_events
         self._keep_bytes = keep_bytes
         self.past_bytes = 0
-        """How much memory the past alone takes: bodies that are no object's any more."""
+        """Size of the bodies that only history keeps: old versions and deleted objects."""
         self._loop = asyncio.get_running_loop()
         self._shelves: dict[str, Shelf] = {}
         self._pending: dict[tuple[str, str], Event] = {}
@@ -203,7 +203,7 @@ class Store:
         self._bound_history()
 
     def _bound_history(self) -> None:
-        """Forgets a tenth more than has to go: a busy cluster compacts now and then, not at each write."""
+        """Drops history above the limits, and a tenth more, so that a busy cluster does not compact at each write."""
         if len(self._recent) > self._keep_events:
             self.compact(self._recent[len(self._recent) // 10].version)
         if self.past_bytes > self._keep_bytes:
@@ -266,7 +266,7 @@ class Store:
             shelf.wake()
 
     def problems(self) -> dict[str, str]:
-        """What keeps every write waiting, if anything does."""
+        """What blocks every write, if anything does."""
         return {} if self._journal.writing else {"journal": "its writer has ended: nothing is written any more"}
 
     def close(self) -> None:

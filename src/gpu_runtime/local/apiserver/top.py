@@ -37,7 +37,7 @@ def is_about_usage(target: Target) -> bool:
 
 
 async def show(request: web.BaseRequest, target: Target, cluster: Cluster) -> web.Response:
-    """One object's usage, or that of all that match; an object of which nothing is known is not there."""
+    """The usage of one object, or of all that match. An object that was not measured is left out, or a 404."""
     if target.plural not in KINDS or target.subresource or (target.plural == "nodes" and target.namespace):
         raise Status(404, "NotFound", "the server could not find the requested resource", {})
     if request.method != "GET":

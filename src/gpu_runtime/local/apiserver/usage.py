@@ -1,4 +1,4 @@
-"""Where measurements of pods come from: the seam between the API server and whoever runs the containers."""
+"""Measurements of pods: the interface between the API server and the code that runs containers."""
 
 from __future__ import annotations
 

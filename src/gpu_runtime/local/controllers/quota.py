@@ -110,7 +110,7 @@ class QuotaReconciler:
                 recount(delta.object.metadata.namespace)
 
         def on_service(delta: Delta[Service]) -> None:
-            """One that needs no node ports any more, or fewer, gives them back."""
+            """A changed Service may use fewer node ports than before."""
             if delta.new is not None and delta.old is not None and delta.new.spec != delta.old.spec:
                 recount(delta.object.metadata.namespace)
 

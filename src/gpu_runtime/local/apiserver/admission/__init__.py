@@ -25,7 +25,7 @@ class Attempt:
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
     beforehand: list[Callable[[], None]] = field(default_factory=list)
-    """What is written before the object, once nothing can refuse it any more."""
+    """Writes that come before the object's own write, such as a quota's new usage. Made when nothing can refuse it."""
 
 
 class Plugin(Protocol):

@@ -20,7 +20,7 @@ PROTECTION = "kubernetes.io/pv-protection"
 
 
 def remove_folder(path: Path) -> None:
-    """OSError when something of it stays: its volume must not be forgotten before."""
+    """Removes the folder; OSError when a part of it is left: its volume must not be deleted before."""
     remove_tree(path)
     if path.exists():
         raise OSError(f"{path} cannot be removed")
