@@ -1,4 +1,4 @@
-"""Files and sockets that are waited for without a buffer of our own: what nobody takes stays with whoever wrote it."""
+"""Asynchronous reads and writes of descriptors, without a buffer of our own: a slow reader makes the writer wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Descriptor:
         self.number = number
 
     async def read(self) -> bytes:
-        """At least a byte; nothing at the end, which a terminal's end says with an error."""
+        """At least one byte; b"" at the end. A terminal reports its end as an error."""
         while self.number >= 0:
             try:
                 return os.read(self.number, CHUNK)
@@ -31,7 +31,7 @@ class Descriptor:
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Returns when all is taken; OSError when nobody can take it any more."""
+        """Returns when everything is written; OSError when the other end is closed."""
         rest = memoryview(data)
         while rest and self.number >= 0:
             try:
@@ -47,7 +47,7 @@ class Descriptor:
 
 
 class Stream(Descriptor):
-    """A connected socket, of which each direction ends by itself."""
+    """A connected socket; each direction can be closed on its own."""
 
     def end_input(self) -> None:
         if self.number < 0:

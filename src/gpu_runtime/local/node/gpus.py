@@ -63,7 +63,7 @@ def allocate(
 ) -> dict[str, list[str]]:
     """Gives each container its own GPUs out of those that no other pod holds; all or nothing.
 
-    `wanted` is in the order of starting. What an init container has (one of `given_back`) goes to those after it.
+    `wanted` is in start order. Containers in `given_back` end before the next one starts: later ones get their GPUs.
     """
     taken = {id_ for holding in held for ids in holding.values() for id_ in ids}
     free = [gpu.id for gpu in gpus if gpu.id not in taken]

@@ -17,7 +17,7 @@ _NOTHING = Capabilities(namespaces=0, root="machine", scratch="disk", network="m
 
 
 async def end_pods(data_dir: Path, grace: float) -> int:
-    """How many pods still ran. AlreadyRunning when an agent keeps working on the data directory."""
+    """Ends all pods and returns how many still ran. AlreadyRunning when an agent still uses the data directory."""
     if not (data_dir / "node").is_dir():
         return 0
     deadline = time.monotonic() + AGENT_SECONDS

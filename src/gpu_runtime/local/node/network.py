@@ -88,13 +88,13 @@ def open_bridge(record: Path, name: str) -> PodNetwork:
 
 
 def standing(name: str) -> PodNetwork | None:
-    """The network of this bridge, if it stands."""
+    """The network of this bridge, if the bridge exists."""
     with Netlink() as netlink:
         return _standing(netlink, name)
 
 
 def _standing(netlink: Netlink, name: str) -> PodNetwork | None:
-    """The network of our bridge as the machine knows it, for when its record cannot be read: pods may be on it."""
+    """Reads the network of our bridge from the kernel, because its record cannot be read: pods may still use it."""
     index = netlink.index(name) if name in netlink.links() else 0
     for link, address, prefix in netlink.addresses():
         if link == index:

@@ -71,7 +71,7 @@ class Pod:
         return False
 
     def _kill_shim(self) -> None:
-        """By its identity: a shim that has ended may have left its id to somebody else, while its containers hang."""
+        """Kills the shim by its identity: the pid of a shim that has ended may belong to another process by now."""
         shim = self.files.shim()
         handle = shim.open() if shim else None
         if handle is not None:
@@ -133,6 +133,8 @@ class Pod:
         while (lock := self.files.lock()) is None:
             if time.monotonic() > deadline:
                 self._kill_shim()
-                wait = min(wait * 2, 1.0)  # what even the kernel cannot end, as on a disk that hangs, may take long
+                wait = min(
+                    wait * 2, 1.0
+                )  # a process that waits for a hanging disk cannot be killed until the disk answers
             await asyncio.sleep(wait)
         os.close(lock)

@@ -1,4 +1,4 @@
-"""What the node has written down for its successors."""
+"""Reads files that an earlier agent of this node, or a shim, wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def recorded(path: Path, kind: type[T]) -> T | None:
-    """None where nothing was written, and for what cannot be read: that is said, and made anew."""
+    """The content of the file; None when it does not exist, and, with a warning, when it cannot be decoded."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:

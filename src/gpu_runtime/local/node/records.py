@@ -37,7 +37,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokenRecord(Exception):
-    """What was written down about a pod cannot be read."""
+    """The record of a pod cannot be decoded."""
 
 
 class PodFiles:
@@ -104,5 +104,5 @@ class PodFiles:
         return descriptor
 
     def shim(self) -> Identity | None:
-        """The process that the shim is or was, None before it has written it down."""
+        """Identity of the shim's process, which may have ended; None before the shim has written it."""
         return recorded(self.path / "shim.json", Identity)

@@ -351,9 +351,9 @@ class PodRuntime:
                 self._changes.put_nowait(Change(uid))
 
     async def _give_up(self, files: PodFiles, broken: BrokenRecord) -> None:
-        """Ends the one pod of which nothing is known but its uid; it is made anew where it is still wanted."""
+        """Ends a pod whose record cannot be decoded. If the pod is still wanted, it is made again."""
         uid = files.path.name
-        structlog.get_logger("node").warning("a pod is ended and made anew", pod=uid, why=str(broken))
+        structlog.get_logger("node").warning("ending a pod whose record cannot be read", pod=uid, why=str(broken))
         spec = PodSpec(uid=uid, namespace="", name=uid)
         record = PodRecord(spec=spec, phase="creating", link=self._link(uid))
         pod = self._pods[uid] = Pod(files, record, self._teller(uid))

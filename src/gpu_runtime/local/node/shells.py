@@ -1,4 +1,4 @@
-"""Runs commands in containers for the API server: the asker's side of what a pod's shim does in `shim.shells`."""
+"""Runs commands in containers for the API server: the client of `shim.shells`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gpu_runtime.local.node.shim.keeper import receive
 from gpu_runtime.local.node.shim.shapes import InitReport
 from gpu_runtime.local.node.shim.shells import NOT_RUNNING, SOCKET
 
-STARTS_AT_ONCE = 32  # below what a shim lets wait at its door
+STARTS_AT_ONCE = 32  # fewer than the shim's socket lets wait (`listen` in shim.shells)
 ASK_SECONDS = 30.0
 LONGEST_REPORT = 1 << 16
 
 
 class PodShells:
-    """Reaches the pods below one data directory, whether or not an agent runs: their shims are all it needs."""
+    """Reaches the pods below one data directory through their shims, whether or not an agent runs."""
 
     def __init__(self, data_dir: Path) -> None:
         self._pods = data_dir / "pods"
@@ -88,7 +88,7 @@ class PodShells:
     async def _ask(
         self, files: PodFiles, order: Mapping[str, Any], streams: list[int]
     ) -> tuple[socket.socket, list[int]]:
-        """The control socket of what was asked for, and the descriptors that came with the word that it has begun."""
+        """Sends a request to the shim. Returns its control socket, and descriptors that came with the first report."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         try:
@@ -134,7 +134,7 @@ class Command:
                 self.end_input()
 
     def end_input(self) -> None:
-        """A terminal has no end of input but the one that is typed."""
+        """Closes the input of the command. Does nothing on a terminal, whose input ends with a typed ^D."""
         if self._input is not None and not self._tty:
             self._input.close()
             self._input = None
@@ -167,7 +167,7 @@ def running_attempt(files: PodFiles, container: str) -> int:
 
 
 def _pipes(request: ShellRequest, given: contextlib.ExitStack) -> tuple[dict[str, Descriptor], list[int]]:
-    """Our ends by name, and the command's three; the latter are closed with `given`, once they were handed over."""
+    """Our ends by name, and the command's three ends, which `given` closes after they were sent to the shim."""
     ours: dict[str, Descriptor] = {}
     theirs = []
     for name, wanted in (("stdin", request.stdin), ("stdout", request.stdout), ("stderr", request.stderr)):
@@ -196,7 +196,7 @@ async def _hand_over(files: PodFiles, message: bytes, descriptors: list[int]) ->
                     # By descriptor, because the whole path may be longer than a socket's name can be.
                     shim.connect(f"/proc/self/fd/{folder}/{SOCKET}")
                     break
-                except BlockingIOError:  # others wait at its door
+                except BlockingIOError:  # too many requests wait at the shim's socket
                     if time.monotonic() > deadline:
                         raise
                     await asyncio.sleep(0.02)
@@ -210,7 +210,7 @@ async def _hand_over(files: PodFiles, message: bytes, descriptors: list[int]) ->
 
 
 async def _report(control: socket.socket) -> tuple[InitReport | None, list[int]]:
-    """The next report and what came with it; None when there is nobody left to report."""
+    """The next report and the descriptors that came with it; None when the other side has closed the socket."""
     while True:
         try:
             data, descriptors = receive(control, LONGEST_REPORT, 1)

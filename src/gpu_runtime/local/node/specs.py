@@ -9,7 +9,7 @@ from gpu_runtime.local.node.shim.syscalls import KEPT_CAPABILITIES
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or directory at one place of a container; `ofMachine`: not made for pods, so what is hidden is refused."""
+    """A file or directory at one place of a container; `ofMachine`: not made for pods, so hidden paths are refused."""
 
     source: str
     target: str

@@ -1,4 +1,4 @@
-"""What containers use, out of their cgroups: two looks at what they have used so far, a moment apart."""
+"""Measures what containers use: reads the counters of their cgroups twice and takes the difference."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gpu_runtime.local.apiserver.usage import Measured, Usage
 
-MOMENT = 1.0
-OLDEST_LOOK = 60.0
+MOMENT = 1.0  # seconds between two readings, at least
+OLDEST_LOOK = 60.0  # an earlier reading that is older is not used
 BILLION = 1_000_000_000
 _TICK = BILLION // os.sysconf("SC_CLK_TCK")
 
@@ -23,7 +23,7 @@ Process = tuple[int, int]
 
 @dataclass(frozen=True)
 class Look:
-    """Nanoseconds of processor time used so far, and bytes of memory in use."""
+    """One reading: nanoseconds of processor time used so far, and bytes of memory in use."""
 
     at: float
     machine: Usage
@@ -36,10 +36,10 @@ class PodUsage:
     def __init__(self, data_dir: Path) -> None:
         self._pods = data_dir / "pods"
         self._last: Look | None = None
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def measure(self) -> Measured:
-        async with self._one:
+        async with self._lock:
             before = self._last
             if before is None or not MOMENT <= time.monotonic() - before.at <= OLDEST_LOOK:
                 before = await asyncio.to_thread(self._look)

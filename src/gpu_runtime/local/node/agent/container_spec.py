@@ -35,7 +35,8 @@ def gpu_counts(pod: Pod) -> dict[str, int]:
 
 
 def gpus_given_back(pod: Pod) -> list[str]:
-    """The containers that end before the next one starts; a sidecar does not."""
+    """Containers that end before the next one starts, so that their GPUs are free again: init containers that are no
+    sidecars."""
     return [container.name for container in pod.spec.initContainers if not container.sidecar]
 
 

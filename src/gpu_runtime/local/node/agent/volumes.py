@@ -51,7 +51,7 @@ class Projected:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a volume lies on this machine; `of_machine`: among its own files, of which some are hidden from pods."""
+    """Where a volume lies on this machine. `of_machine`: it was not made for pods, so it may hold hidden paths."""
 
     path: Path
     readOnly: bool = False
@@ -115,7 +115,7 @@ class Volumes:
         return self._persistent(bound, source.readOnly, pod.spec.securityContext.fsGroup)
 
     def _persistent(self, volume: PersistentVolume, read_only: bool, group: int | None) -> Place:
-        """A folder that was made for its claim becomes the pod's group's; a hostPath stays as its owner has it."""
+        """A local volume, or a folder that was made for its claim, is given to `group`; a hostPath keeps its owner."""
         where = volume.spec.local or volume.spec.hostPath
         if where is None:
             raise NotReady(f'persistentvolume "{volume.metadata.name}" is not on this machine')
@@ -282,9 +282,9 @@ def _empty_directory(path: Path, group: int | None) -> None:
 
 
 def give_to_group(path: Path, group: int | None) -> None:
-    """fsGroup: everything in the volume belongs to the group, which may write, and so will what is made there.
+    """fsGroup: gives everything in the volume to the group, which may write; new files inherit the group.
 
-    By descriptors: a pod that has the volume already may put a link to a file of the machine in the place of its own.
+    Works on descriptors: a pod that already uses the volume could replace a file by a link to a file of the machine.
     """
     if group is None or path.stat().st_gid == group:
         return

@@ -128,7 +128,7 @@ def _supervise(main: int, shim: socket.socket, woken: int) -> int | None:
 
 
 def reap(main: int) -> int | None:
-    """Takes note of every child that has ended; the wait status of `main` if it was among them."""
+    """Reaps every child that has ended; returns the wait status of `main` if it was among them."""
     ended = None
     while True:
         try:
@@ -149,7 +149,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def end_descendants() -> None:
-    """Ends all that this process has started, and what those left to it."""
+    """Kills all children of this process, and the orphans that they leave to it."""
     while True:
         with open("/proc/thread-self/children") as children:
             left = children.read().split()

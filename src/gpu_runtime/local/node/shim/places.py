@@ -22,7 +22,7 @@ def opened(descriptor: int) -> Iterator[int]:
 
 
 def named(descriptor: int) -> str:
-    """A path by which calls that know no descriptors reach exactly what `descriptor` is open on."""
+    """A path to exactly what `descriptor` is open on, for calls that take no descriptor."""
     return f"/proc/self/fd/{descriptor}"
 
 
@@ -44,7 +44,7 @@ def directory(root: int, path: str) -> int:
         if not name:
             raise
     with opened(directory(root, parent)) as above:
-        # There already: another container's, which shares the volume; or a link to nowhere, refused by the next line.
+        # It exists: a container with the same volume made it, or it is a dangling link, which the next call refuses.
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
         return sys_.open_inside(root, path, os.O_DIRECTORY)

@@ -54,7 +54,7 @@ def enter(flags: int) -> None:
 
 
 def _move_by_descriptor() -> None:
-    """What keeps the paths in a pod's spec inside the pod needs Linux 5.6."""
+    """Tries the calls that keep the paths of a pod's spec inside the pod (Linux 5.6)."""
     root = os.open("/", os.O_PATH | os.O_CLOEXEC)
     place = sys_.open_inside(root, "/etc", os.O_DIRECTORY)
     sys_.place_mount(sys_.copy_mount(place, recursive=True), place)

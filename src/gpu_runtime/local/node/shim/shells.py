@@ -1,7 +1,8 @@
 """Commands that a person runs in a running container (`kubectl exec`), and connections into the pod.
 
-Whoever asks hands over the ends of its own pipes and of a control socket, so no byte passes through the shim: what the
-asker does not read fills a pipe, and the command waits. The control socket's closing ends the command and all it began.
+The client sends the ends of its own pipes and of a control socket, so no data passes through the shim: what the client
+does not read fills a pipe, and the command waits. When the client closes the control socket, the command and all that
+it started are killed.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ Runs = Mapping[tuple[str, int], Run]
 
 
 class Pending(NamedTuple):
-    """A connection into the pod that is being made, and who is told of it."""
+    """A connection into the pod that is being made, and the control socket that gets the result."""
 
     connection: socket.socket
     control: socket.socket
 
 
 class Shells:
-    """Serves the askers of one pod; belongs to the shim's loop."""
+    """Serves the clients (askers) of one pod; called by the shim's poll loop."""
 
     def __init__(self, *, isolated: bool) -> None:
         """Listens in the working directory."""
@@ -99,11 +100,11 @@ class Shells:
     def _has_ended(self, pid: int) -> bool:
         try:
             return os.waitpid(pid, os.WNOHANG)[0] != 0
-        except ChildProcessError:  # its container has taken note already
+        except ChildProcessError:  # `Run` has reaped it already
             return True
 
     def _hear(self, asker: socket.socket, runs: Runs) -> None:
-        """One request; all that there is to say about it is said on its control socket."""
+        """Handles one request; every answer goes to its control socket."""
         with asker:
             try:
                 message, given = keeper.receive(asker, LARGEST_REQUEST, DESCRIPTORS)

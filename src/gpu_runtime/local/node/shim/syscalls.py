@@ -98,14 +98,14 @@ def mount_read_only_recursive(target: str) -> None:
 
 
 def copy_mount(source: int, *, recursive: bool = False) -> int:
-    """A descriptor of a mount of what `source` is open on, at no place yet (Linux 5.2)."""
+    """A detached bind mount of what `source` is open on, as a descriptor (Linux 5.2)."""
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     result = _libc.syscall(ctypes.c_long(428), ctypes.c_int(source), b"", ctypes.c_uint(flags))
     return _checked(result, "open_tree")
 
 
 def place_mount(tree: int, target: int) -> None:
-    """Puts what `copy_mount` gave over what `target` is open on."""
+    """Attaches a mount that `copy_mount` returned over what `target` is open on."""
     flags = ctypes.c_uint(_MOVE_MOUNT_FROM_AND_TO_DESCRIPTORS)
     result = _libc.syscall(ctypes.c_long(429), ctypes.c_int(tree), b"", ctypes.c_int(target), b"", flags)
     _checked(result, "move_mount")
@@ -146,7 +146,7 @@ def set_process_name(name: str) -> None:
 
 
 def identity() -> dict[str, object]:
-    """This process: its id alone is used again, together with its start and the machine's boot it never is."""
+    """Identifies this process: a pid is reused, but never with the same start time in the same boot."""
     with open("/proc/self/stat") as about, open("/proc/sys/kernel/random/boot_id") as boot:
         started = about.read().rpartition(")")[2].split()[19]
         return {"pid": os.getpid(), "started": started, "boot": boot.read().strip()}
