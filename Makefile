@@ -32,7 +32,7 @@ test-unit: .venv/.ready ## pure tests, no server
 test-local: .venv/.ready ## tests on the embedded cluster
 	$(BIN)/pytest -q tests/local
 
-build-kube: .venv/.ready ## the programs of a real Kubernetes (once: go, 5 minutes)
+build-kube: .venv/.ready ## build the programs of a real Kubernetes, once (needs go, 5 minutes)
 	@PYTHONPATH=hack $(BIN)/python -m realkube build
 
 test-kube: build-kube ## tests on a real Kubernetes API server

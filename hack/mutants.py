@@ -32,7 +32,7 @@ PACKAGE = ROOT / "src" / "gpu_runtime"
 TESTS_FAILED = 1
 MINUTES_A_MUTANT = 3.0
 PATIENCE = "0.3"
-"""Tests wait so much shorter than usual: most mutants are noticed when a wait ends in vain."""
+"""Factor on the waits of tests: most mutants are noticed when a wait times out, so shorter waits save time."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Mutant:
 
     @property
     def runs_beside_others(self) -> bool:
-        """Whether the test has nothing that another process uses: in the runtime's suite each has its namespace."""
+        """Whether the test can run beside others: unit tests share nothing, runtime tests have a namespace each."""
         return self.test.startswith(("tests/unit/", "tests/kube/runtime/"))
 
     @property
@@ -75,7 +75,7 @@ class Collector:
 
 @dataclass
 class Trial:
-    """Tries mutants on several threads; one of them alone takes those that need the server or the machine alone."""
+    """Tries mutants on several threads. Tests that cannot run beside others all run on one of these threads."""
 
     server: str
     environment: dict[str, str]
@@ -111,13 +111,13 @@ class Trial:
         if outcome.timed_out:
             return "noticed", "it hung"
         if outcome.code == TESTS_FAILED:
-            # A fixture that cannot be set up says nothing of the rule that the test is about.
+            # A failed fixture does not show that the test notices the mutant.
             never_ran = "ERROR at setup of" in outcome.output and "\nFAILED " not in outcome.output
             return ("BROKEN" if never_ran else "noticed"), outcome.output
         return ("MISSED" if outcome.code == 0 else "BROKEN"), outcome.output
 
     def _server_for(self, mutant: Mutant) -> str:
-        """A change of the embedded server is seen on a server of its own alone."""
+        """The server for the test: a mutant of `local/` changes the embedded server, so its test must run on that."""
         return "embedded" if mutant.changes_embedded_server else self.server
 
     def _environment_for(self, mutant: Mutant, folder: str) -> dict[str, str]:
@@ -127,7 +127,7 @@ class Trial:
 
 
 def overlay(folder: Path, mutant: Mutant) -> None:
-    """The package with one changed file: folders beside its path are links, with the bytecode that is there."""
+    """Makes a copy of the package with one changed file. Other folders are links, so their bytecode is reused."""
     source, copy = PACKAGE, folder / PACKAGE.name
     for name in (*Path(mutant.path).parts[:-1], ""):
         copy.mkdir()
@@ -142,7 +142,7 @@ def overlay(folder: Path, mutant: Mutant) -> None:
 
 
 def stale(mutant: Mutant) -> str:
-    """Why the change cannot be made any more; nothing when it can."""
+    """Why the mutant cannot be made: its `before` is not found exactly once. Empty when it can."""
     file = PACKAGE / mutant.path
     count = file.read_text().count(mutant.before) if file.is_file() else 0
     return "" if count == 1 else f"STALE    {count} times in the source: {mutant}"
@@ -197,14 +197,14 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def state() -> str:
-    """Eight digits of the committed tree: a time limit leaves out other mutants after each commit."""
+    """Eight digits of the committed tree, as a seed: each commit tries other mutants within the time limit."""
     command = ["git", "rev-parse", "HEAD^{tree}"]
     tree = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return tree.stdout[:8] if tree.returncode == 0 else os.urandom(4).hex()
 
 
 def green(mutants: Sequence[Mutant], server: str, environment: dict[str, str]) -> bool:
-    """Whether the tests pass on the unchanged source: one that is red anyway would notice everything."""
+    """Whether the tests pass on the unchanged source: a test that always fails would seem to notice every mutant."""
     for needs_server in (False, True):
         tests = sorted({mutant.test for mutant in mutants if mutant.needs_server == needs_server})
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", *tests]
@@ -230,7 +230,7 @@ def try_all(trial: Trial, mutants: Sequence[Mutant]) -> None:
 
 @contextmanager
 def environment_of(mutants: Sequence[Mutant], server: str) -> Iterator[dict[str, str]]:
-    """With one real control plane for all tests that need a server: a start for each would take most of the time."""
+    """The environment of the tests, with one real control plane for all of them: starting it takes long."""
     environment = cleared(os.environ)
     with ExitStack() as stack:
         if server == "real" and any(mutant.needs_server for mutant in mutants):

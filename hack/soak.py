@@ -1,4 +1,4 @@
-"""Runs randomised tests with new seeds for as long as it is told, and shows how to run a red one again.
+"""Runs randomised tests with new seeds for MINUTES, and prints how to repeat a run that failed.
 
 make soak MINUTES=60 [SEED=N] [ROUNDS=N]
 """
@@ -19,7 +19,7 @@ from steps import Step, cleared, end_with_steps, run
 
 ANYWHERE = ("tests/unit", "tests/local/apiserver tests/local/model", "tests/local/contract")
 ON_A_REAL_SERVER = ("tests/kube", "tests/faults")
-"""Each is one run of pytest: a red one does not keep the others from going on."""
+"""Each string of both tuples is one run of pytest: after a failed run the next one still starts."""
 NOTHING_COLLECTED = 5
 
 

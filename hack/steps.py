@@ -1,4 +1,4 @@
-"""One step of CI: a command with a time limit, in an environment that cannot weaken it."""
+"""One step of CI: a command with a time limit. Also finds environment variables that would weaken a check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Step:
     name: str
     command: Sequence[str]
     minutes: float = 10.0
-    """A limit that only a program that hangs reaches: several times what a busy machine needs."""
+    """The time limit: several times what a busy machine needs, so that only a hanging program reaches it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def weakening(environment: Mapping[str, str]) -> list[str]:
-    """The variables of the environment that a strict run does without."""
+    """The names of the environment variables that a strict run clears."""
     return sorted(name for name in environment if WEAKENING.fullmatch(name))
 
 
@@ -50,7 +50,7 @@ def cleared(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def end_with_steps() -> None:
-    """Makes SIGTERM an exception: a step is in a session of its own and must not outlive who runs it."""
+    """Turns SIGTERM into SystemExit, so that `run` kills its step: a step has its own session and would live on."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
