@@ -32,15 +32,16 @@ ERRORS = {
 }
 EVENT = {
     "type": "object",
-    "description": "One server-sent event. First an `added` for each unit that is there and a `bookmark`, then every "
-    "change. A unit that no longer matches the labels or the phase that were asked for is told as `deleted`, one that "
-    "begins to match as `added`. After a `reset` all is told anew: what the client has is to be forgotten.",
+    "description": "One server-sent event. First an `added` for each unit that exists and a `bookmark`, then every "
+    "change. A unit that no longer matches the requested labels or phase is reported as `deleted`, one that begins to "
+    "match as `added`. After a `reset` the client must forget all units that it knows: the whole list follows.",
     "properties": {
         "event": {"type": "string", "enum": ["added", "modified", "deleted", "bookmark", "reset", "error"]},
         "id": {"type": "string", "description": "Send it as Last-Event-ID to go on after this event."},
         "data": {
             "type": "string",
-            "description": "The unit as JSON, as it is now or was last; empty for a bookmark.",
+            "description": "The unit as JSON; for `deleted` its last state; `{}` for a bookmark or reset; for an error "
+            "an object with a `message`.",
         },
     },
     "required": ["event", "data"],

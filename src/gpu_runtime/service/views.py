@@ -37,9 +37,15 @@ _STATUS: dict[OperationPhase, JobStatus] = {
 
 AWAITING_CONTROLLER = "AwaitingController"
 
-Phase = Annotated[str, Meta(description="Of the current spec. Pending until the controller has looked at the object.")]
+Phase = Annotated[
+    str,
+    Meta(
+        description="Of the current spec. Pending before the controller has looked at the object, Progressing while it "
+        "has not acted on the last change of the spec."
+    ),
+]
 Generation = Annotated[
-    int, Meta(description="Counts changes of the spec; observedGeneration is the one that the status is about.")
+    int, Meta(description="Counts changes of the spec; the status describes the spec of observedGeneration.")
 ]
 
 
@@ -96,7 +102,7 @@ class StockPoolView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     available: int = 0
     allocated: int = 0
     serviceName: str = ""
-    reason: Annotated[str, Meta(description="Of the Ready condition.")] = ""
+    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
     generation: Generation = 0
     observedGeneration: int = 0
@@ -121,7 +127,7 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     template: RuntimeTemplate = EMPTY_TEMPLATE
     access: Access = DEFAULT_ACCESS
     phase: Phase = ""
-    reason: Annotated[str, Meta(description="Of the Ready condition.")] = ""
+    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
     readyReplicas: int = 0
     generation: Generation = 0

@@ -59,7 +59,7 @@ class ListUnits(msgspec.Struct, frozen=True):
         str,
         Meta(
             max_length=64,
-            description="Only units of this phase, such as Ready. With watch, one that leaves it is told as `deleted`.",
+            description="Only units of this phase, such as Ready. With watch, one that leaves it is sent as `deleted`.",
         ),
     ] = ""
     limit: Limit = PAGE_SIZE
