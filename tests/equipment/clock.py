@@ -22,7 +22,7 @@ class FakeClock:
 
 
 class Later(SystemClock):
-    """A clock by which everything is old: nobody is waited for out of patience."""
+    """A clock ahead of the server, so that every object seems old: the code waits for no executor."""
 
     def now(self) -> datetime:
         return super().now() + timedelta(minutes=1)

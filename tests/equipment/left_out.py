@@ -1,4 +1,4 @@
-"""What a run leaves out, and why: CI fails when a line says so, and a person reads it."""
+"""Prints how many tests a run left out, and why. A person reads these lines, and CI fails on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that an ordinary user cannot run: left out and counted with their reason, never in CI, which is root."""
+"""Tests that need root. For an ordinary user they are left out, with a reason; CI runs as root and runs them all."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ FIXED_SEED = 0
 EXAMPLES = 1000
 """Of each property in one round of `make soak`."""
 
-# No example is judged by the time it takes, which says more of the machine than of us, and a red run stays red.
+# No deadline for an example, because its time depends on the machine; the same examples in every run.
 hypothesis.settings.register_profile(
     "suite", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-# New examples with each seed; the seed, and no database, brings a red one back.
+# Each seed gives new examples. A failed example is repeated by its seed, not from a database.
 hypothesis.settings.register_profile(
     "soak", hypothesis.settings.get_profile("suite"), derandomize=False, database=None, max_examples=EXAMPLES
 )

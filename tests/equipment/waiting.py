@@ -17,7 +17,7 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.25
 PATIENCE = float(os.environ.get("GPU_RUNTIME_TEST_PATIENCE", "1"))
-"""Factor of every deadline: `make mutants` lowers it, because there most waits are in vain."""
+"""Factor on every deadline: `make mutants` lowers it, because there most waits time out."""
 
 
 class _Attempts:

@@ -142,7 +142,7 @@ class Script:
 
         def attach(stream: WatchStream) -> None:
             if frozen not in self.board.faults:
-                return  # thawed while the watch was being opened: nobody would thaw this one
+                return  # `thaw` ran while the watch was being opened, and would not come again for this watch
             stream.after(after_events, lambda: stream.freeze(discard=discard))
             frozen.on_removal(stream.thaw)
 

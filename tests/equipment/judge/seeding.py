@@ -26,7 +26,7 @@ def made_once(timeline: Timeline, batches: Mapping[str, int], *, stock_namespace
 
 
 def unlisted(timeline: Timeline, *, stock_namespace: str = STOCK_NAMESPACE) -> set[str]:
-    """UIDs of seeded units that no record ever listed: made by an executor that was too late, and removed."""
+    """UIDs of seeded units that no record ever listed: an executor made them too late, and they were removed."""
     listed = {uid for record in timeline.of_kind("Operation") for uid in _units(record.states[-1])}
     seeded = [unit for unit in timeline.of_kind("GPUUnit") if unit.namespace == stock_namespace]
     return {unit.uid for unit in seeded if STOCK_ORDINAL in marks(unit.last) and unit.uid not in listed}

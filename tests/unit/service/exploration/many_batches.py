@@ -14,8 +14,8 @@ from unit.service.exploration.seeding import SeedingScene
 
 BATCHES, SIZE = 50, 20
 AT_ONCE = 6
-LOST, KILLED = 0.01, 0.002  # of all answers; at each call
-SLEEPS, AWAKES = 0.03, 0.005  # an executor stands still at a call; one of them goes on
+LOST, KILLED = 0.01, 0.002  # probability that an answer is lost; that a process dies at a call
+SLEEPS, AWAKES = 0.03, 0.005  # probability that an executor freezes at a call; that a frozen one goes on
 
 
 @dataclass(frozen=True)

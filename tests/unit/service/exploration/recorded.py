@@ -1,4 +1,4 @@
-"""The API in memory with a memory of its own: every write goes into a timeline, and answers can be lost."""
+"""The API in memory, which also records every write in a timeline and can lose answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: which process goes on, for how many calls, and which ones never do again."""
+"""Schedules: which process runs next, for how many calls, and which processes have stopped for ever."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Segment = tuple[int, int]  # which process, for how many calls
 
 
 class Play:
-    """A scene, and what each process has seen in it: two plays that agree in both can only go on alike.
+    """A scene, and what each process has seen in it. Two plays that are equal in both have the same possible futures.
 
-    Twins are two executors of one operation that choose alike: which of them did what makes no difference.
+    Twins are two executors of one operation that make the same choices: it does not matter which of them did what.
     """
 
     def __init__(self, scene: Scene, histories: Sequence[int] = (), *, twins: bool = False) -> None:
@@ -53,8 +53,8 @@ class Begun:
 class Exploration:
     """Plays every schedule of at most so many segments, and stops all processes after each call of it.
 
-    A state that was reached before is not gone on from again: what can come of it was played already. The shortest
-    schedules come first, so that each state is reached with as many segments left as it can be.
+    A state that was reached before is not continued again: everything after it was played already. The shortest
+    schedules come first, so that each state is first reached with the most segments left.
     """
 
     processes: list[int]
@@ -88,7 +88,7 @@ class Exploration:
         return found
 
     def _replayed(self, begun: Begun) -> Play:
-        """Coroutines cannot be copied: the way to a state is gone again. It was checked when it was gone first."""
+        """Plays the segments again, because coroutines cannot be copied. They were checked the first time."""
         scene = Scene(lambda _: 0, self.handover, second=self.second)
         for number, length in begun.segments:
             for _ in range(length):
@@ -103,7 +103,7 @@ class Exploration:
 
 
 def explore(processes: list[int], segments: int, second: tuple[int, ...] = ()) -> tuple[int, int]:
-    """How many states there are, and how many different ends if all stop in one of them. Without a log line."""
+    """Numbers of states, and of different ends when all processes stop in one of them. Logging is off."""
     structlog.configure(processors=[_drop])
     found = Exploration(processes, second).play(segments)
     return len(found.states), len(found.ends)

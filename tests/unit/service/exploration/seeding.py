@@ -1,4 +1,4 @@
-"""Seeding in memory: executors, sweepers, the controller's gate, consumers and an operator, all but consumers real."""
+"""Seeding in memory: executors, sweepers, the controller's gate, consumers and an operator. Only consumers are fake."""
 
 from __future__ import annotations
 
