@@ -62,7 +62,7 @@ def primary(store: Store[T], *, urgent: Callable[[T], bool] = lambda _: False) -
 
 
 def _always(_: Any) -> bool:
-    """Changes of an object's children are urgent: work on the object has begun and is finished before new work."""
+    """Changes of related objects are urgent: work on the object itself has begun and is finished before new work."""
     return True
 
 

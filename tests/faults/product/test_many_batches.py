@@ -27,8 +27,8 @@ from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from kube.http.api import Answer, Api, Places, places, unit_request
 
 RUNS, BATCHES, SIZE = 10, 10, 20
-LOST = 0.02  # of all writes of a replica
-HELD = 0.1  # of all units that the first replica makes, their creation stands still until some stock is consumed
+LOST = 0.02  # share of a replica's writes whose answer is lost
+HELD = 0.1  # share of the first replica's creations of units that are delayed until some stock is consumed
 RESTARTS = 2
 CONSUMED = 40
 STOCK = "/operator/stock-units"
@@ -129,7 +129,7 @@ class Run:
         await eventually(settled, what="only listed units are left")
 
     async def controller(self) -> None:
-        """The controller's part, by its own decision function; every pod runs at once."""
+        """Stands in for the controller, with its real decision function; every pod runs at once."""
         while not self.over.is_set():
             await self.pass_of_controller()
             with suppress(TimeoutError):

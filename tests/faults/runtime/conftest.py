@@ -1,4 +1,4 @@
-"""A client past the proxies, for the hand of the test."""
+"""A client that does not go through the fault proxies, for the test's own writes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ async def passed(seconds: float) -> None:
 
 
 async def lasting(seconds: float, *faults: Fault) -> None:
-    """The faults are in force for so long, and undone then."""
+    """Keeps the faults in force for `seconds`, then undoes them."""
     try:
         await passed(seconds)
     finally:
@@ -29,7 +29,7 @@ async def lasting(seconds: float, *faults: Fault) -> None:
 
 @dataclass(frozen=True)
 class Mischief:
-    """What may happen to a manager whose leases have these terms."""
+    """Chooses faults for a manager whose election has these times."""
 
     terms: Terms
 

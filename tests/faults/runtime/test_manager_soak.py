@@ -25,7 +25,9 @@ from kube.runtime.test_manager import a_parent, children_of, copying
 FAULTS = 200
 TERMS = Terms(duration=1.0, give_up=0.7, retry=0.1)
 NAMES = [f"parent-{number}" for number in range(8)]
-CONVERGED_SECONDS = 60.0  # some fifty terms: a busy machine is no error, a leader that works no more is
+CONVERGED_SECONDS = (
+    60.0  # 60 times the lease: even a busy machine converges by then, unless a leader has stopped working
+)
 MOST_AT_ONCE = 4
 
 
@@ -135,7 +137,7 @@ async def test_two_managers_converge_after_every_pause_cut_and_slow_renewal(
 
 
 async def change(client: Client, namespace: str, text: str) -> None:
-    """What the copies must follow, while the faults last."""
+    """Changes the objects that must be copied, while the faults last."""
     for name in NAMES:
         await client.patch(CONFIG_MAPS, Key(namespace, name), {"data": {"text": text}})
         await passed(LONGEST_PAUSE / len(NAMES))

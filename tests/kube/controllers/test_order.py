@@ -53,7 +53,7 @@ async def test_a_unit_that_runs_is_called_ready_before_the_others_of_a_burst_are
 
 
 class Stopped(SystemClock):
-    """A clock that stands still when it is told to; until then all that was made is old by it."""
+    """A clock that a test can stop at `stands`; until then every object seems old."""
 
     stands: datetime | None = None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Failure:
-    """A message of the real server, the code and reason of ours, and why."""
+    """A message of the real server, the code and reason that our server answers instead, and why."""
 
     message: re.Pattern[str]
     ours: tuple[int, str]

@@ -72,7 +72,7 @@ class Names:
 
 @dataclass
 class ByObject(Names):
-    """Says of a version only how it stands to the last one of its object: one difference does not bring others."""
+    """Compares a version only with the last one of the same object, so that one difference does not cause others."""
 
     last: dict[str, int] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Watches over HTTP: what a client that mirrors them has is right, and they are in nobody's way."""
+"""Watches over HTTP: a client that applies all events has the right units, and watches do not block requests."""
 
 from __future__ import annotations
 

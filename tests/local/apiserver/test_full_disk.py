@@ -101,7 +101,7 @@ async def fill(api: Api, number: int) -> set[str]:
 
 
 async def delete(api: Api, names: list[str]) -> set[str]:
-    """Those whose removal was answered; it needs room too."""
+    """Deletes the objects; returns the names of those that were deleted: a deletion needs disk space too."""
     return {name for name in names if (await api("DELETE", f"{CONFIGMAPS}/{name}")).code == 200}
 
 

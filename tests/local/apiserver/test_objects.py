@@ -244,7 +244,7 @@ async def test_logs_are_read_from_the_node(api: Api, namespace: str, running: An
 
 
 async def test_a_service_with_more_ports_than_there_are_node_ports_is_refused(api: Api, namespace: str) -> None:
-    """It once kept the server busy for ever."""
+    """Without the check, the search for a free port would never end."""
     services = f"/api/v1/namespaces/{namespace}/services"
 
     def service(name: str, ports: int) -> dict[str, Any]:

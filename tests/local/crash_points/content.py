@@ -13,7 +13,7 @@ from kube.http.api import Places
 
 Document = dict[str, Any]
 Change = Counter[str]
-"""What became of objects (made, changed, gone), each with its content."""
+"""Lines such as `made: CONTENT`, `changed: CONTENT` or `gone: CONTENT`, counted."""
 
 BUILT_IN = {
     "/apis/apps/v1": ("deployments",),
@@ -60,13 +60,13 @@ def changed(before: list[Document], after: list[Document], world: Places, turn: 
     fates = [f"gone: {text}" for uid, text in old.items() if uid not in new]
     fates += [f"made: {text}" for uid, text in new.items() if uid not in old]
     fates += [f"changed: {text}" for uid, text in new.items() if uid in old and old[uid] != text]
-    # One cause is told in as many events as it takes.
+    # The number of equal Events depends on timing, so each counts once.
     told = {fate for fate in fates if _is_event(fate)}
     return Change([*told, *(fate for fate in fates if not _is_event(fate))])
 
 
 def difference(seen: Change, wanted: Change) -> str:
-    """What one has and the other has not."""
+    """Lines that only `seen` has (+) or only `wanted` has (-)."""
     return "\n".join(["", *(f"+ {each}" for each in seen - wanted), *(f"- {each}" for each in wanted - seen)])
 
 
