@@ -76,7 +76,7 @@ def response_to(error: Exception) -> web.Response:
         case KubeError():
             return response_to(refusal(error))
         case ConnectionError():  # of the client's connection: failures of the cluster's are KubeErrors
-            return error_response(400, "invalid_request", "the connection ended before the answer")
+            return error_response(400, "invalid_request", "the client left before its request was answered")
         case TimeoutError():
             return response_to(service.Unavailable("the cluster did not answer in time"))
         case service.ServiceError():

@@ -132,8 +132,6 @@ class Route(Generic[B, Q, P]):
             sent = msgspec.json.decode(body)
         except (web.RequestPayloadError, ContentEncodingError, TransferEncodingError) as error:
             raise InvalidRequest("the body cannot be read: it is not encoded as its headers say") from error
-        except ConnectionError as error:
-            raise InvalidRequest("the connection ended before the whole body had arrived") from error
         except TimeoutError as error:
             raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

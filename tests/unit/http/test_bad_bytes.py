@@ -111,7 +111,7 @@ def traces(logs: list[Any], caplog: pytest.LogCaptureFixture) -> list[object]:
 
 
 @mutant("http/errors.py", 'text.encode("utf-8", "backslashreplace").decode()', "text")
-@mutant("http/route.py", "except ConnectionError as error:", "except ZeroDivisionError as error:")
+@mutant("http/errors.py", "case ConnectionError():", "case ZeroDivisionError():")
 @mutant("edge/runner.py", "if status >= 500 or", "if status >= 400 or")
 @mutant("edge/runner.py", "except web.HTTPExpectationFailed:", "except ZeroDivisionError:")
 @mutant("http/route.py", "_INTEGER.fullmatch(text)", 'text.lstrip("-").isdecimal()')
