@@ -27,6 +27,7 @@ class Delta(Generic[T]):
 
 
 Handler = Callable[[Delta[T]], None]
+ListHandler = Callable[[int, int], None]
 
 
 class Store(Generic[T]):
@@ -38,6 +39,7 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[Key, T]]]] = {}
         self._handlers: list[Handler[T]] = []
+        self._list_handlers: list[ListHandler] = []
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -61,6 +63,10 @@ class Store(Generic[T]):
         """`handler` is told each change, after it is visible here."""
         self._handlers.append(handler)
 
+    def subscribe_to_lists(self, handler: ListHandler) -> None:
+        """`handler` is told each complete list, after it is visible here: the versions before it and with it."""
+        self._list_handlers.append(handler)
+
     def upsert(self, obj: T) -> None:
         """Takes in an object as added or changed; an older or known version of it changes nothing."""
         old = self._objects.get(obj.metadata.key)
@@ -83,7 +89,9 @@ class Store(Generic[T]):
             if old is None or old.metadata.resourceVersion != obj.metadata.resourceVersion:
                 self._change(key, Delta(old, obj))
         # Set, not raised: after a restore from backup the server's versions begin lower than ours ended.
-        self.version = version_number(resource_version)
+        before, self.version = self.version, version_number(resource_version)
+        for handler in self._list_handlers:
+            handler(before, self.version)
 
     def saw(self, resource_version: str) -> None:
         """The server's changes up to this version are in the cache, whether or not one was ours to keep."""

@@ -100,10 +100,23 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Steps that reached the cache together: one event of a watch, or all differences that a new list showed."""
+    """Steps that reached the cache together: one event of a watch, or all differences that a new list showed.
+
+    A unit that came and went between two lists is in no step. A watcher whose own list was read in between may have
+    been told of that unit, so this batch is not enough for it.
+    """
 
     version: int
     steps: tuple[_Step, ...]
+    listed_after: int | None = None  # of a list: the version of the cache before it
+
+    @property
+    def size(self) -> int:
+        return max(1, len(self.steps))
+
+    def misses(self, version: int) -> bool:
+        """Whether the steps are not all that changed since the version."""
+        return self.listed_after is not None and self.listed_after < version < self.version
 
 
 class Feed:
@@ -124,8 +137,10 @@ class Feed:
         self._newest = 0
         self._open: list[_Step] = []
         self._open_at = 0
+        self._listed_after: int | None = None
         self._watchers = _Watchers()
         store.subscribe(self._take)
+        store.subscribe_to_lists(self._list_taken)
 
     @property
     def version(self) -> int:
@@ -177,11 +192,14 @@ class Feed:
         if place < self._first:
             raise Expired
         end = self._first + len(self._batches)
+        batches = [self._batches[number] for number in range(place - self._first, end - self._first)]
+        if any(batch.misses(version) for batch in batches):
+            raise Expired
         changes = [
             change
-            for number in range(place - self._first, end - self._first)
-            if self._batches[number].version > version
-            for step in self._batches[number].steps
+            for batch in batches
+            if batch.version > version
+            for step in batch.steps
             if (change := step.seen_by(wanted)) is not None
         ]
         return end, changes
@@ -199,20 +217,27 @@ class Feed:
             self._watchers.wake()
         self._open += _steps(delta, self._view)
 
+    def _list_taken(self, before: int, _: int) -> None:
+        if before:  # the first list is no change
+            self._listed_after = before
+            self._watchers.wake()
+            self._seal()
+
     def _seal(self) -> None:
         """Closes the open batch: the store has set its version by now."""
-        version, steps = self._store.version, self._open
-        self._open = []
+        version, steps, listed_after = self._store.version, self._open, self._listed_after
+        self._open, self._listed_after = [], None
         if not self._floor or version < self._newest:
             self._begin_anew(version)
-        elif steps:
-            steps[-1].version = str(version)
-            self._batches.append(_Batch(version, tuple(steps)))
-            self._kept += len(steps)
+        elif steps or listed_after is not None:
+            if steps:
+                steps[-1].version = str(version)
+            self._batches.append(batch := _Batch(version, tuple(steps), listed_after))
+            self._kept += batch.size
         self._newest = version
         while self._kept > self._most:
             dropped = self._batches.popleft()
-            self._kept -= len(dropped.steps)
+            self._kept -= dropped.size
             self._floor = dropped.version
             self._first += 1
 

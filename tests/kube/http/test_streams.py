@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import ClientResponse
 
-from equipment.fault_proxy import FaultProxy, creates
+from equipment.fault_proxy import FaultProxy, creates, watches
 from equipment.judge import orphans
 from equipment.mutation import mutant
 from equipment.waiting import eventually
@@ -65,6 +65,28 @@ async def test_a_watch_from_a_version_that_the_server_has_not_reached_says_that_
     await api.post(PATH, unit_request("one", "one"))
     async with watch(api, since="999999999999") as stream:
         assert await until(stream, "bookmark") == [("reset", ""), ("added", "one"), ("bookmark", "")]
+
+
+async def test_a_unit_that_went_while_the_cache_could_not_follow_does_not_stay_with_a_watcher(
+    world: Places, fault_proxy: FaultProxy
+) -> None:
+    """The watcher's own list is live and may be ahead of the cache, which then misses changes by listing anew."""
+    async with world.api(fault_proxy.server) as api:
+        await world.seed(api, 2)
+        frozen = fault_proxy.on(watches("gpuunits")).freeze(discard=True)
+        for name in ("one", "two"):
+            assert (await api.post(PATH, unit_request(name, name))).status == 201
+        await set_phase(world, "two", "Ready")
+        async with watch(api) as every, watch(api, "&phase=Ready") as ready:
+            assert await until(every, "bookmark") == [("added", "one"), ("added", "two"), ("bookmark", "")]
+            assert await until(ready, "bookmark") == [("added", "two"), ("bookmark", "")]
+            await world.client.delete(GPU_UNITS, Key(world.instance, "one"))
+            await set_phase(world, "two", "Failed")
+            fault_proxy.on(watches("gpuunits"), times=1).answer(410)
+            (await fault_proxy.stream(watches("gpuunits"))).cut()
+            frozen.remove()
+            assert await until(every, "bookmark") == [("reset", ""), ("added", "two"), ("bookmark", "")]
+            assert await until(ready, "bookmark") == [("reset", ""), ("bookmark", "")]
 
 
 async def test_a_watch_by_phase_tells_when_a_unit_leaves_the_phase(api: Api, world: Places) -> None:

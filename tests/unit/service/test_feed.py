@@ -260,3 +260,26 @@ async def test_whoever_mirrors_the_events_has_the_filtered_list(steps: list[tupl
 
 def matches(wanted: Wanted, unit: GPUUnit) -> bool:
     return wanted.matches(unit, unit_view(unit, STOCK))
+
+
+@mutant("service/feed.py", "if any(batch.misses(version) for batch in batches):", "if False:")
+async def test_a_watcher_is_not_left_with_what_came_and_went_between_two_lists_of_the_cache() -> None:
+    world = World(version=10)
+    async with watching(world, 12) as following:  # it was told of units that the cache has not seen
+        asked = asyncio.ensure_future(following())
+        await asyncio.sleep(0)
+        world.store.replace([], "15")
+        with pytest.raises(Expired):
+            await asked
+
+
+async def test_a_watcher_that_comes_back_with_a_version_between_two_lists_of_the_cache_is_told_anew() -> None:
+    ready = Wanted(HERE, phase="Ready")
+    world = World(a_unit("a", 5, phase="Pending"), version=10)
+    world.store.replace([a_unit("a", 14, phase="Failed")], "15")  # and Ready at version 12
+    for version in (11, 14):
+        with pytest.raises(Expired):
+            await world.seen(version, ready)
+    assert await world.seen(10) == [("modified", "a", "15")]
+    assert await world.seen(15) == []
+    assert await world.seen(16) == []
