@@ -16,6 +16,7 @@ Refuse = Callable[[int, str], web.Response]
 """The envelope of a refusal with this status and message."""
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
+CONTINUE = "100-continue"
 _log = structlog.get_logger("http")
 
 
@@ -141,15 +142,17 @@ class _Protocol(web.RequestHandler):
 
 
 def _answering_all(handle: Handle, refuse: Refuse) -> Handle:
-    """`handle`, but refusals that aiohttp raises before any middleware runs are answered by `refuse`."""
+    """`handle`, but an Expect header that aiohttp would refuse before any middleware runs is answered by `refuse`.
+
+    aiohttp quotes the header in its refusal, and fails when the header's bytes are no text.
+    """
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        try:
+        if request.headers.get("Expect", "").lower() in ("", CONTINUE):
             return await handle(request)
-        except web.HTTPExpectationFailed:
-            response = refuse(400, "Expect: only 100-continue is understood")
-            response.force_close()  # the client may or may not send its body now, so the connection cannot be reused
-            return response
+        response = refuse(400, "Expect: only 100-continue is understood")
+        response.force_close()  # the client may or may not send its body now, so the connection cannot be reused
+        return response
 
     return answer
 

@@ -129,7 +129,7 @@ class Route(Generic[B, Q, P]):
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
-            sent = msgspec.json.decode(body)
+            sent = _with_whole_numbers(msgspec.json.decode(body))
         except (web.RequestPayloadError, ContentEncodingError, TransferEncodingError) as error:
             raise InvalidRequest("the body cannot be read: it is not encoded as its headers say") from error
         except TimeoutError as error:
@@ -140,8 +140,7 @@ class Route(Generic[B, Q, P]):
             raise InvalidRequest("the body must be a JSON object")
         if isinstance(named := sent.get("operationID"), str):
             request[OPERATION_ID] = named[:128]
-        whole: dict[str, Any] = _with_whole_numbers(sent)
-        return whole
+        return sent
 
 
 def _with_whole_numbers(value: Any) -> Any:

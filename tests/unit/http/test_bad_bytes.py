@@ -65,6 +65,8 @@ CASES: dict[str, tuple[bytes, tuple[int, str]]] = {
     "an escaped NUL in JSON": (post(body=b'{"name":"a\\u0000b"}'), INVALID),
     "half a surrogate in JSON": (post(body=b'{"operationID":"\\ud800"}'), INVALID),
     "no text in JSON": (post(body=b'{"\xff":"\xff"}'), INVALID),
+    "deep JSON": (post(body=b'{"a":' + b"[" * 900 + b"]" * 900 + b"}"), INVALID),
+    "JSON too deep to be read": (post(body=b'{"a":' * 5000 + b"1" + b"}" * 5000), INVALID),
     "a number beyond all": (post(body=b'{"gpu":1e400}'), INVALID),
     "a NUL in a name": (get(b"/a%00b"), INVALID),
     "no text in a name": (get(b"/%ff%fe"), INVALID),
@@ -76,6 +78,7 @@ CASES: dict[str, tuple[bytes, tuple[int, str]]] = {
     "a number with two signs": (get(b"?limit=--5"), INVALID),
     "a number in Arabic digits": (get(b"?limit=%D9%A3"), INVALID),
     "an unknown expectation": (post(b"Expect: tea\r\n", b"{}"), INVALID),
+    "an expectation of no text": (post(b"Expect: \xff\r\n", b"{}"), INVALID),
     "a header too long": (post(b"X-A: %b\r\n" % (b"a" * 70_000)), INVALID),
     "too many headers": (post(b"".join(b"X-%d: a\r\n" % number for number in range(500))), INVALID),
     "a line too long": (get(b"?phase=" + b"a" * 70_000), INVALID),
@@ -113,7 +116,8 @@ def traces(logs: list[Any], caplog: pytest.LogCaptureFixture) -> list[object]:
 @mutant("http/errors.py", 'text.encode("utf-8", "backslashreplace").decode()', "text")
 @mutant("http/errors.py", "case ConnectionError():", "case ZeroDivisionError():")
 @mutant("edge/runner.py", "if status >= 500 or", "if status >= 400 or")
-@mutant("edge/runner.py", "except web.HTTPExpectationFailed:", "except ZeroDivisionError:")
+@mutant("edge/runner.py", 'in ("", CONTINUE):', "is not None:")
+@mutant("http/route.py", "UnicodeDecodeError, RecursionError)", "UnicodeDecodeError)")
 @mutant("http/route.py", "_INTEGER.fullmatch(text)", 'text.lstrip("-").isdecimal()')
 async def test_no_bytes_of_a_client_are_a_500_or_leave_the_envelope(caplog: pytest.LogCaptureFixture) -> None:
     with capture_logs() as logs:

@@ -35,6 +35,7 @@ def refusal(answer: bytes) -> tuple[int, str]:
         pytest.param(b"\x16\x03\x01\x02\x00\x01", 400, "invalid_request", id="TLS"),
         pytest.param(b"GET / HTTP/1.1\r\n\r\n", 400, "invalid_request", id="no host"),
         pytest.param(HEAD + b"Expect: tea\r\n\r\n", 400, "invalid_request", id="an unknown expectation"),
+        pytest.param(HEAD + b"Expect: \xff\r\n\r\n", 400, "invalid_request", id="an expectation of no text"),
         pytest.param(HEAD + b"X-A: " + b"a" * 9000 + b"\r\n\r\n", 400, "invalid_request", id="a header too long"),
     ],
 )
