@@ -52,12 +52,13 @@ class Tokens:
         except TokenFileError as error:
             self._log.warning("the tokens read before stay in force", problem=str(error))
 
-    def _stamp(self) -> tuple[int, int]:
+    def _stamp(self) -> tuple[int, ...]:
         try:
             stat = self._path.stat()
         except OSError:
-            return (0, 0)
-        return (stat.st_mtime_ns, stat.st_ino)
+            return ()
+        # Tools that copy a file set its modification time back; nobody can set back the time of that change.
+        return (stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 def read_tokens(path: Path) -> dict[bytes, str]:

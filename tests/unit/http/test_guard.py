@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,18 @@ def test_a_reloaded_file_with_a_bad_owner_changes_nothing_and_the_warning_names_
     assert "line 2: the name must be" in warning["problem"]
     path.write_text("bob other\nalice s3cret\n# mended\n")
     assert tokens.owner("Bearer other") == "bob"
+
+
+@mutant("http/tokens.py", "(stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino)", "(stat.st_mtime_ns,)")
+def test_a_token_is_revoked_by_a_copy_that_keeps_the_time_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("alice s3cret\n")
+    tokens, before = Tokens(path), path.stat()
+    path.write_text("alice other2\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(Unauthenticated):
+        tokens.owner("Bearer s3cret")
+    assert tokens.owner("Bearer other2") == "alice"
 
 
 def test_both_servers_answer_to_the_same_names_of_this_machine() -> None:
