@@ -87,6 +87,10 @@ class RuntimeApi:
 
 
 def platform(settings: RuntimeApiSettings) -> Platform:
+    """What use cases need of the settings; ConfigError when a replay would wait until its own deadline."""
+    wait, limit = settings.operations.replayWaitSeconds, settings.limits.requestSeconds
+    if wait >= limit:
+        raise ConfigError(f"operations.replayWaitSeconds: {wait} must be less than limits.requestSeconds, {limit}")
     return Platform(
         system_namespace=settings.installNamespace,
         stock_namespace=settings.stockNamespace,

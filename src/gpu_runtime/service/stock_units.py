@@ -77,18 +77,23 @@ class StockUnits:
     async def delete(self, name: str) -> None:
         """Takes stock back that nobody claimed; one that is being handed over belongs to that hand-over."""
         key = Key(self._platform.stock_namespace, name)
-        unit = await self._units.live(key)
-        if unit is None:
-            raise _missing(name)
-        if holder(unit):
-            raise Clash(f"stock unit {name} is being handed over; delete the unit that it becomes, or try again")
-        meta = unit.metadata
-        await self._seeding.listing.settle(unit)
-        try:
-            await self._cluster.delete(GPU_UNITS, key, uid=meta.uid, resource_version=meta.resourceVersion)
-        except kube.NotFound as error:
-            raise _missing(name) from error
-        self._units.deleted(unit)
+        for _ in range(MOST_TURNS):
+            unit = await self._units.live(key)
+            if unit is None:
+                raise _missing(name)
+            if holder(unit):
+                raise Clash(f"stock unit {name} is being handed over; delete the unit that it becomes, or try again")
+            meta = unit.metadata
+            await self._seeding.listing.settle(unit)
+            try:
+                await self._cluster.delete(GPU_UNITS, key, uid=meta.uid, resource_version=meta.resourceVersion)
+            except kube.NotFound as error:
+                raise _missing(name) from error
+            except kube.Conflict:
+                continue  # a status or a claim was written since; a claim decides, a status does not
+            self._units.deleted(unit)
+            return
+        raise Clash(f"stock unit {name} keeps changing; send the request again")
 
     async def _begin(self, ask: Ask, request: CreateStockUnits) -> tuple[Operation, bool]:
         try:

@@ -1,0 +1,58 @@
+"""Taking stock back while its controller writes a status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from equipment.mutation import mutant
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.kube.resource import Resource
+from gpu_runtime.service.background import SeedingQueue
+from gpu_runtime.service.cluster import GPU_UNITS
+from gpu_runtime.service.reading import Reader
+from gpu_runtime.service.stock import Seeding
+from gpu_runtime.service.stock_units import StockUnits
+from unit.service.exploration.driving import finish
+from unit.service.exploration.memory import Memory
+from unit.service.replica import PLATFORM, Replica, a_world
+
+STOCK = Key(PLATFORM.stock_namespace, "stock-0")
+
+
+class Busy(Memory):
+    """A controller writes a status of the unit between the first read and the first delete."""
+
+    written = False
+
+    async def delete(self, resource: Resource[Any], key: Key, **conditions: Any) -> None:
+        if not self.written:
+            self.written = True
+            unit = self.objects[resource.kind, key]
+            self._write(resource, replace(unit, status=replace(unit.status, readyReplicas=1)), unit.metadata)
+        await super().delete(resource, key, **conditions)
+
+
+@mutant(
+    "service/stock_units.py",
+    "            except kube.Conflict:\n                continue",
+    "            except ZeroDivisionError:\n                continue",
+)
+def test_stock_is_taken_back_although_its_status_was_written_meanwhile() -> None:
+    memory = Busy()
+    replica = Replica(a_world(memory, stock=1)).listen()
+    seeding = Seeding(memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
+    stock = StockUnits(
+        memory,
+        replica.operations,
+        PLATFORM,
+        Reader(memory, GPU_UNITS, replica.unit_cache),
+        replica.namespaces,
+        seeding,
+        SeedingQueue(seeding, replica.operations),
+        replica.waiting,
+    )
+    finish(stock.delete("stock-0"))
+    assert memory.written
+    assert (GPU_UNITS.kind, STOCK) not in memory.objects
