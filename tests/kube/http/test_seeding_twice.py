@@ -222,3 +222,25 @@ async def test_batches_that_fail_for_ever_do_not_keep_others_from_being_seeded(
         for number in range(WORKERS + 1):
             await succeeded(api, f"bad-{number}")
     assert len(await world.units(world.stock)) == 3 * (WORKERS + 1 + 3)
+
+
+@mutant(
+    "service/background.py",
+    "                self._known.discard(batch.record.metadata.uid)\n",
+    "                pass\n",
+)
+async def test_a_batch_that_was_refused_goes_on_in_the_same_process_when_it_is_asked_for_again(
+    world: Places, fault_proxy: FaultProxy
+) -> None:
+    async with world.api(fault_proxy.server) as api:
+        refused = fault_proxy.on(creates("gpuunits").in_namespace(world.stock)).answer(403, reason="Forbidden")
+        assert (await api.post(PATH, BODY)).status == 202
+
+        async def failed() -> bool:
+            return bool((await api.get("/operator/jobs/seed")).data["status"] == "failed")
+
+        await eventually(failed, what="the job fails")
+        refused.remove()
+        assert (await api.post(PATH, BODY)).status == 200
+        await succeeded(api)
+    assert len(await world.units(world.stock)) == 3

@@ -14,6 +14,7 @@ from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube import Client, Election, Terms
+from gpu_runtime.kube.lease import LEASES
 
 TERMS = Terms(duration=10.0, give_up=7.0, retry=0.05)
 
@@ -116,3 +117,12 @@ async def test_a_server_that_is_away_does_not_keep_a_process_from_ending(
         await asyncio.wait_for(election.release(), 20)
     away.release()
     assert [line["problem"] for line in logs] == ["no answer in time"]
+
+
+@mutant("kube/lease.py", "            self._lease = None\n            return False", "            return False")
+async def test_a_leader_whose_lease_was_changed_by_hand_renews_it_all_the_same(client: Client, namespace: str) -> None:
+    election = an_election(client, namespace, FakeClock())
+    await election.acquire()
+    await client.patch(LEASES, election.key, {"metadata": {"labels": {"changed": "by-hand"}}})
+    assert not await election._try(), "the version that it knew is gone"
+    assert await election._try()

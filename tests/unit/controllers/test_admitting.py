@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from equipment.clock import FakeClock
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NODE
 from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
@@ -22,9 +23,9 @@ def committed_and_not_admitted(memory: Memory) -> None:
         assert not executor.done, executor.error
 
 
-def the_controllers(memory: Memory) -> HandOver:
-    clock = Replica(memory).clock
-    clock.advance(60)
+def the_controllers(memory: Memory, *, after: float = 60) -> HandOver:
+    clock = FakeClock()
+    clock.advance(after)
     return HandOver(memory, None, clock)  # type: ignore[arg-type]
 
 
@@ -51,3 +52,11 @@ def test_an_admission_that_was_decided_on_an_earlier_unit_leaves_the_one_that_to
     with pytest.raises(Conflict):
         finish(the_controllers(memory).admit(cached))
     assert memory.objects[GPU_UNITS.kind, key_of("demo")] == another
+
+
+@mutant("controllers/gpuunit/handover.py", "return age if age > -1.0 else EXECUTOR_SECONDS", "return age")
+def test_a_controller_whose_clock_is_an_hour_behind_the_servers_finishes_a_hand_over_at_once() -> None:
+    memory = a_world(Memory())
+    committed_and_not_admitted(memory)
+    with pytest.raises(Settled):
+        finish(the_controllers(memory, after=-3600).admit(memory.objects[GPU_UNITS.kind, key_of("demo")]))

@@ -43,3 +43,18 @@ async def test_every_call_that_may_change_something_leaves_one_line(
     assert (line["who"], line["method"], line["path"]) == ("alice", method, f"/api/v1{path}")
     assert (line["status"], line["operation_id"]) == (status, operation_id)
     assert line["request_id"].encode() in answer
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("a-client.1:2_3", True), ("x" * 128, True), ("x" * 129, False), ("two words", False), ('a"b', False)],
+)
+@mutant("http/app.py", "given if _REQUEST_ID.fullmatch(given) else", "given if given else")
+async def test_a_request_id_is_taken_over_only_if_it_is_a_short_plain_word(given: str, kept: bool) -> None:
+    with capture_logs() as logs:
+        async with offline_api() as port:
+            head = f"DELETE /api/v1/nothing HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: {given}\r\n"
+            answer = await send(port, head.encode() + b"Connection: close\r\n\r\n")
+    (line,) = [entry for entry in logs if entry["event"] == "change"]
+    assert (line["request_id"] == given) is kept
+    assert f"X-Request-ID: {line['request_id']}\r\n".encode() in answer

@@ -10,6 +10,7 @@ import ssl
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from gpu_runtime.kube.errors import NoConnection
 from gpu_runtime.kube.process import OPEN_FILES, raise_open_files_limit
 
 PATIENCE = 20.0  # of the server with the client, less than a farewell in TLS may take
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 WATCH_OPENED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -83,6 +85,17 @@ async def test_a_request_that_is_given_up_leaves_no_connection_behind(silent: Si
         await asyncio.to_thread(silent.asked.wait)
         request.cancel()
         await served
+
+
+@mutant("kube/transport.py", "server_hostname=self.config.tls_server_name,", "server_hostname=None,")
+async def test_a_server_must_have_the_certificate_of_the_name_that_the_kubeconfig_gives_it(
+    silent: SilentServer,
+) -> None:
+    served = asyncio.create_task(asyncio.to_thread(silent.serve_one, NOT_FOUND))
+    async with Client(replace(silent.config, tls_server_name="another.example")) as client:
+        with pytest.raises(Unreachable, match="certificate"):
+            await client.get(CONFIG_MAPS, Key("default", "a"))
+    await served
 
 
 class BusyServer:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.kube.store import Store
+from gpu_runtime.service import reading
 from gpu_runtime.service.cluster import GPU_UNITS
 from gpu_runtime.service.errors import Unavailable
 from gpu_runtime.service.listing import Filter, listed
@@ -59,6 +61,19 @@ def test_after_a_write_of_our_own_an_older_cache_is_not_asked() -> None:
     assert bench.read() == changed
     bench.cache(changed)
     assert bench.reader.cached(KEY) == changed
+
+
+@mutant("service/reading.py", "if version > self.store.version}", "if version <= self.store.version}")
+def test_of_many_writes_only_those_are_forgotten_that_the_cache_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_REMEMBERED", 2)
+    bench = Bench()
+    made, other = bench.memory.put(GPU_UNITS, a_unit()), bench.memory.put(GPU_UNITS, a_unit("other"))
+    bench.store.replace([made, other], other.metadata.resourceVersion)
+    changed = finish(bench.memory.replace(GPU_UNITS, replace(made, spec=GPUUnitSpec(specName="g", image="new"))))
+    for written in (other, changed, bench.memory.put(GPU_UNITS, a_unit("third"))):
+        bench.reader.wrote(written)
+    assert bench.read() == changed
+    assert bench.reader.cached(other.metadata.key) == other
 
 
 def test_after_a_deletion_of_our_own_the_cache_is_not_believed() -> None:

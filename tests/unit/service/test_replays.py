@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Object
@@ -14,7 +15,7 @@ from gpu_runtime.kube.errors import Forbidden
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.service.claim import holder
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
-from gpu_runtime.service.errors import InsufficientCapacity, OperationConflict
+from gpu_runtime.service.errors import AlreadyExists, InsufficientCapacity, OperationConflict
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process, Turn
 from unit.service.replica import PLATFORM, Replica, a_world, key_of
@@ -197,3 +198,46 @@ def test_a_late_admission_never_touches_another_unit_of_that_name() -> None:
     run_on(late)
     assert memory.objects[GPU_UNITS.kind, key_of("demo")] == before
     assert late.result[0].deleted is True
+
+
+@mutant("service/units.py", "if told.get(notes.REQUEST_HASH) == ask.request_hash:", "if True:")
+def test_after_its_record_is_gone_a_unit_still_answers_only_the_payload_that_made_it() -> None:
+    memory = a_world(Memory())
+    Replica(memory).listen().create()
+    (record,) = memory.of_kind(OPERATIONS)
+    finish(memory.delete(OPERATIONS, record.metadata.key))
+    with pytest.raises(AlreadyExists):
+        Replica(memory).listen().create(image="b")
+    view, new = Replica(memory).listen().create()
+    assert (view.name, new) == ("demo", False)
+
+
+@mutant(
+    "service/claim.py",
+    "            except Conflict:  # a status was written since; the claim decides, not the version\n"
+    "                stock = await self.read(choice)",
+    "            except Conflict:\n                return None",
+)
+def test_stock_whose_status_was_written_during_the_hand_over_is_consumed_all_the_same() -> None:
+    memory = a_world(Memory(), stock=1)
+    executor = stopped_before(memory, "delete GPUUnit stock-0")
+    (stock,) = [unit for unit in memory.of_kind(GPU_UNITS) if unit.metadata.namespace == PLATFORM.stock_namespace]
+    finish(memory.replace(GPU_UNITS, replace(stock, status=replace(stock.status, readyReplicas=1))))
+    run_on(executor)
+    assert [unit.metadata.name for unit in memory.of_kind(GPU_UNITS)] == ["demo"]
+
+
+@mutant(
+    "service/claim.py",
+    "while stock is not None and stock.metadata.deletionTimestamp is None:\n            if holder",
+    "while stock is not None:\n            if holder",
+)
+def test_stock_that_is_being_deleted_unknown_to_the_cache_is_left_alone_and_another_is_taken() -> None:
+    memory = a_world(Memory(), stock=2)
+    replica = Replica(memory).listen()
+    going = memory.of_kind(GPU_UNITS)[0]
+    marked = replace(going.metadata, deletionTimestamp=replica.clock.now())
+    finish(memory.replace(GPU_UNITS, replace(going, metadata=marked)))
+    view, _ = replica.create()
+    assert view.sourceStockName == "stock-1"
+    assert not holder(memory.objects[GPU_UNITS.kind, going.metadata.key])

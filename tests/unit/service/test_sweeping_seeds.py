@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from equipment.clock import FakeClock
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
+from gpu_runtime.kube.decoding import Page, Skipped
 from gpu_runtime.kube.store import Store
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.envelope import ENVELOPE
 from gpu_runtime.service.errors import SpecConflict
-from gpu_runtime.service.sweeper import BY_OPERATION, by_operation
+from gpu_runtime.service.requests import CreateStockUnits
+from gpu_runtime.service.rules import parse
+from gpu_runtime.service.stock import Seeding
+from gpu_runtime.service.sweeper import BY_OPERATION, Idle, by_operation
 from unit.service.exploration.driving import finish
-from unit.service.exploration.memory import Process
+from unit.service.exploration.memory import Memory, Process
 from unit.service.exploration.scene import PLATFORM, Scene
 from unit.service.exploration.seeding import SeedingScene
+from unit.service.replica import Replica, a_world
 
 DAY = 24 * 3600
 
@@ -65,6 +72,60 @@ def test_the_record_of_stock_that_the_cache_does_not_know_yet_is_kept() -> None:
     assert not scene.memory.of_kind(OPERATIONS)
 
 
+@mutant("service/sweeper.py", "return bool(page.items or page.skipped)", "return bool(page.items)")
+def test_the_record_of_stock_that_cannot_be_read_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = SeedingScene(Random(0))
+    with capture_logs():
+        scene.run("executor", scene.executor("b0"))
+    _, _, sweeper = scene._replica()
+    sweeper._units = blind()
+    readable = scene.memory.page
+
+    async def page(query: Any, **options: Any) -> Page[Any]:
+        found = await readable(query, **options)
+        if query.resource is not GPU_UNITS:
+            return found
+        skipped = [Skipped(each.metadata.key, each.metadata.resourceVersion, "no number") for each in found.items]
+        return Page([], skipped, found.resource_version, None)
+
+    monkeypatch.setattr(scene.memory, "page", page)
+    finish(sweeper.retire())
+    (record,) = scene.memory.of_kind(OPERATIONS)
+    assert record.status.deletionTime is None
+
+
+@mutant("service/sweeper.py", "        if version != meta.resourceVersion:\n            since = now\n", "")
+def test_what_moves_is_not_idle_however_long_it_is_there() -> None:
+    clock = FakeClock()
+    idle = Idle(clock)
+    first = a_world(Memory(), stock=1).of_kind(GPU_UNITS)[0]
+    moved = replace(first, metadata=replace(first.metadata, resourceVersion="99"))
+    assert idle.seconds(first) == 0
+    clock.advance(5)
+    assert idle.seconds(first) == 5
+    assert idle.seconds(moved) == 0
+    clock.advance(3)
+    assert idle.seconds(moved) == 3
+
+
+@mutant(
+    "service/stock.py",
+    "if unit.metadata.deletionTimestamp is None and Envelope.of(unit.spec) != wanted:",
+    "if Envelope.of(unit.spec) != wanted:",
+)
+def test_stock_that_the_cache_shows_going_does_not_reserve_its_spec_name() -> None:
+    memory = a_world(Memory(), stock=1)
+    replica = Replica(memory).listen()
+    seeding = Seeding(memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
+    request = parse(CreateStockUnits, {"operationID": "s", "specName": "g1", "memory": "2Gi", "gpu": 1, "replicas": 1})
+    with pytest.raises(SpecConflict):
+        seeding.check_cached(request)
+    (unit,) = memory.of_kind(GPU_UNITS)
+    going = replace(unit.metadata, deletionTimestamp=replica.clock.now(), resourceVersion="99")
+    replica.unit_cache.upsert(replace(unit, metadata=going))
+    seeding.check_cached(request)  # the server decides
+
+
 @mutant("service/stock.py", "        if resumed:  # whoever", "        if False:  # whoever")
 def test_a_batch_whose_process_died_before_it_compared_sizes_is_refused_when_another_takes_it_up() -> None:
     scene = SeedingScene(Random(0))
@@ -107,3 +168,19 @@ def test_a_rival_beyond_the_first_page_of_unfinished_operations_is_seen() -> Non
     stock, _, _ = scene._replica()
     with pytest.raises(SpecConflict):
         finish(stock._seeding.check_live(records[0]))
+
+
+@mutant("service/stock_listing.py", "== record.metadata.uid or seen_listed(unit):", "== record.metadata.uid:")
+def test_stock_that_was_listed_under_a_lost_record_is_taken_over_by_the_next_and_never_removed() -> None:
+    scene = SeedingScene(Random(0))
+    with capture_logs():
+        scene.run("first", scene.executor("b0"))
+        for unit in scene.memory.of_kind(GPU_UNITS):
+            finish(scene.memory.replace(GPU_UNITS, replace(unit, status=replace(unit.status, listed=True))))
+        before = [unit.metadata.uid for unit in scene.memory.of_kind(GPU_UNITS)]
+        (lost,) = scene.memory.of_kind(OPERATIONS)
+        finish(scene.memory.delete(OPERATIONS, lost.metadata.key))
+        scene.run("again", scene.executor("b0"))
+    assert [unit.metadata.uid for unit in scene.memory.of_kind(GPU_UNITS)] == before
+    (record,) = scene.memory.of_kind(OPERATIONS)
+    assert (record.status.phase, sorted(record.status.units)) == ("Succeeded", sorted(before))

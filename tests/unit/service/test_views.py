@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from equipment.builders import an_operation
+from equipment.clock import FakeClock
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitPhase, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec, StockPoolStatus
 from gpu_runtime.service.listing import Filter, listed
-from gpu_runtime.service.views import pool_view, unit_view
+from gpu_runtime.service.views import job_view, pool_view, unit_view
 
 READY = [Condition.true("Ready", "UnitReady", "it runs", generation=1)]
 
@@ -88,3 +90,11 @@ def test_a_page_has_a_token_only_when_another_follows(count: int) -> None:
         if not token:
             break
     assert (shown, token) == (count, "")
+
+
+@mutant("service/views.py", "deleted=deleted or operation.status.deletionTime is not None,", "deleted=deleted,")
+def test_a_job_whose_record_says_that_nothing_is_left_of_it_says_deleted() -> None:
+    record = an_operation("seed", "CreateStockUnits").status(phase="Succeeded").object()
+    assert not job_view(record).deleted
+    noticed = replace(record, status=replace(record.status, deletionTime=FakeClock().now()))
+    assert job_view(noticed).deleted
