@@ -14,8 +14,10 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.kube.errors import Forbidden
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.service.claim import holder
-from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.errors import AlreadyExists, InsufficientCapacity, OperationConflict
+from gpu_runtime.service.requests import CreateStockPool
+from gpu_runtime.service.rules import parse
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process, Turn
 from unit.service.replica import PLATFORM, Replica, a_world, key_of
@@ -241,3 +243,21 @@ def test_stock_that_is_being_deleted_unknown_to_the_cache_is_left_alone_and_anot
     view, _ = replica.create()
     assert view.sourceStockName == "stock-1"
     assert not holder(memory.objects[GPU_UNITS.kind, going.metadata.key])
+
+
+@mutant("service/stockpools.py", "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:", "if True:")
+def test_an_executor_whose_record_is_gone_leaves_the_pool_that_the_next_record_took_over() -> None:
+    memory = a_world(Memory())
+    sent = {"operationID": "p", "specName": "g1", "replicas": 0, "namespace": PLATFORM.instance_namespace}
+    request = parse(CreateStockPool, sent)
+    late = Process("late", lambda: Replica(memory).listen().pools.create(request, sent))
+    while not late.next.startswith("replace Operation"):
+        late.step()
+        assert not late.done, late.error
+    (record,) = memory.of_kind(OPERATIONS)
+    finish(memory.delete(OPERATIONS, record.metadata.key))
+    job, _ = finish(Replica(memory).listen().pools.create(request, sent))
+    (pool,) = memory.of_kind(STOCK_POOLS)
+    run_on(late)
+    assert job.status == "succeeded"
+    assert [each.metadata.uid for each in memory.of_kind(STOCK_POOLS)] == [pool.metadata.uid]

@@ -184,3 +184,21 @@ def test_stock_that_was_listed_under_a_lost_record_is_taken_over_by_the_next_and
     assert [unit.metadata.uid for unit in scene.memory.of_kind(GPU_UNITS)] == before
     (record,) = scene.memory.of_kind(OPERATIONS)
     assert (record.status.phase, sorted(record.status.units)) == ("Succeeded", sorted(before))
+
+
+@mutant(
+    "service/stock_listing.py",
+    '        if unit.metadata.deletionTimestamp is not None:\n            return ""\n',
+    "",
+)
+def test_a_unit_that_is_being_deleted_is_never_listed_as_stock_of_its_batch() -> None:
+    scene = SeedingScene(Random(0))
+    with capture_logs():
+        scene.run("executor", scene.executor("b0"))
+    (record,), unit = scene.memory.of_kind(OPERATIONS), scene.memory.of_kind(GPU_UNITS)[0]
+    stock, _, _ = scene._replica()
+    adopt = stock._seeding.listing.adopt
+    assert finish(adopt(record, unit.metadata.key)) == unit.metadata.uid
+    going = replace(unit.metadata, deletionTimestamp=scene.clock.now())
+    finish(scene.memory.replace(GPU_UNITS, replace(unit, metadata=going)))
+    assert finish(adopt(record, unit.metadata.key)) == ""
