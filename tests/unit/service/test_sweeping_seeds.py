@@ -113,17 +113,16 @@ def test_what_moves_is_not_idle_however_long_it_is_there() -> None:
     "if unit.metadata.deletionTimestamp is None and Envelope.of(unit.spec) != wanted:",
     "if Envelope.of(unit.spec) != wanted:",
 )
-def test_stock_that_the_cache_shows_going_does_not_reserve_its_spec_name() -> None:
+def test_stock_that_is_being_deleted_does_not_reserve_its_spec_name() -> None:
     memory = a_world(Memory(), stock=1)
     replica = Replica(memory).listen()
     seeding = Seeding(memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
     request = parse(CreateStockUnits, {"operationID": "s", "specName": "g1", "memory": "2Gi", "gpu": 1, "replicas": 1})
     with pytest.raises(SpecConflict):
-        seeding.check_cached(request)
+        finish(seeding.check_known(request))
     (unit,) = memory.of_kind(GPU_UNITS)
-    going = replace(unit.metadata, deletionTimestamp=replica.clock.now(), resourceVersion="99")
-    replica.unit_cache.upsert(replace(unit, metadata=going))
-    seeding.check_cached(request)  # the server decides
+    memory._write(GPU_UNITS, unit, replace(unit.metadata, deletionTimestamp=replica.clock.now()))
+    finish(seeding.check_known(request))
 
 
 @mutant("service/stock.py", "        if resumed:  # whoever", "        if False:  # whoever")
