@@ -208,3 +208,33 @@ async def test_a_process_that_ends_says_that_it_is_not_ready(
     assert manager.checks()["process"] == "ending"
     held.release()
     await task
+
+
+@mutant("kube/manager.py", "if work and not lost:", "if work:")
+async def test_a_reconcile_that_still_runs_when_the_lease_is_lost_is_stopped_at_once(
+    client: Client, namespace: str
+) -> None:
+    key = Key(namespace, "leader")
+    election = Election(client, key, "old", terms=Terms(duration=10.0, give_up=7.0, retry=0.05))
+    manager = Manager(client, election=election, drain_seconds=120.0)
+    cache = manager.cache(parents(namespace))
+    begun, stopped_early = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(_: Key) -> Result:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped_early.set()
+            raise
+        return Result()
+
+    manager.controller("look", reconcile, [primary(cache)], deadline=600.0)
+    await client.create(CONFIG_MAPS, a_parent(namespace, "parent"))
+    with capture_logs():
+        async with running(manager):
+            await eventually(begun.is_set, what="a reconcile runs")
+            lease = await client.get(LEASES, key)
+            successor = {"metadata": {"name": key.name}, "spec": {"holderIdentity": "successor"}}
+            await client.patch(LEASES, lease.metadata.key, successor)
+            await eventually(stopped_early.is_set, what="the reconcile was stopped")
