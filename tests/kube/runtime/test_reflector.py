@@ -163,8 +163,8 @@ async def test_what_is_no_list_and_no_event_is_reported_and_outlived(
         await asyncio.gather(task, return_exceptions=True)
     assert "a" in names(reflector)
     said = [line["problem"] for line in logs]
-    assert any("no list" in problem for problem in said)
-    assert any("no event" in problem for problem in said)
+    assert any("not a list" in problem for problem in said)
+    assert any("not an event" in problem for problem in said)
 
 
 async def test_a_watch_that_is_cut_goes_on_where_it_was(
