@@ -9,6 +9,9 @@ import msgspec
 from equipment.fault_proxy import creates, updates, watches
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.markers import MANAGED
+from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.clock import SystemClock
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.test_handover import ready_stock
@@ -22,9 +25,9 @@ OTHERS = [f"later-{number}" for number in range(8)]
 @mutant("controllers/registration.py", "GPU_UNITS, urgent=urgency), is_primary=True)", "GPU_UNITS), is_primary=True)")
 async def test_a_unit_that_runs_is_called_ready_before_the_others_of_a_burst_are_built(world: World) -> None:
     one_worker = msgspec.structs.replace(world.settings, workers=1)
+    unseen = world.proxy.on(watches("deployments")).freeze()  # before the watch begins: a later one could miss it
     async with world.reconciling(one_worker):
         queue, mine = world.controllers["gpuunit"].queue, Key(world.namespace, "runs")
-        unseen = world.proxy.on(watches("deployments")).freeze()
         await world.create(demo_unit(world, "runs"))
 
         async def available() -> bool:
@@ -41,7 +44,12 @@ async def test_a_unit_that_runs_is_called_ready_before_the_others_of_a_burst_are
         await world.until(lambda: others <= queue.pending(), "the only worker is busy, and the others wait")
         mark = world.proxy.mark()
         unseen.thaw()
-        await world.until(lambda: mine in queue.pending(), "the Deployment was seen")
+        assert world.manager is not None
+        cache = world.manager.cache(Query(DEPLOYMENTS, labels=MANAGED))
+        await world.until(
+            lambda: (made := cache.get(mine)) is not None and made.status.availableReplicas == 1,
+            "the controller's cache shows that the Deployment is available",
+        )
         held.release()
         told = updates("gpuunits").subresource("status").named("runs")
         await world.proxy.seen(told, since=mark)

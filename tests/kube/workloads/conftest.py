@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,13 @@ PROVISIONER = "kubernetes.io/host-path"
 
 @pytest.fixture(scope="session")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    folder = tmp_path_factory.mktemp("cluster")
+    with complete_cluster(tmp_path_factory.mktemp("cluster")) as bed:
+        yield bed
+
+
+@contextmanager
+def complete_cluster(folder: Path) -> Iterator[Bed]:
+    """A cluster with a node of its own. There is one at a time: each has the same place on the machine."""
     if running := os.environ.get(RUNNING):
         with use_running(Path(running), folder) as server:
             yield Bed(server, PROVISIONER)
