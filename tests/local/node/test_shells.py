@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -56,15 +57,24 @@ async def said(command: Command, name: str = "stdout") -> bytes:
     return found
 
 
-def alive(mark: str) -> bool:
-    """Whether any process of the machine has the mark in its command line."""
+def marked(mark: str) -> list[int]:
+    """The processes of the machine that have the mark in their command line."""
+    found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with contextlib.suppress(OSError):  # it has just ended
             if mark.encode() in path.read_bytes():
-                return True
-        except OSError:  # it has just ended
-            continue
-    return False
+                found.append(int(path.parent.name))
+    return found
+
+
+def stat_of(pid: int) -> tuple[str, str, int]:
+    """A process's name, state and parent."""
+    name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+    return name, rest.split()[0], int(rest.split()[1])
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 async def a_family(shells: PodShells, pod: dict[str, Any], *, tty: bool = False) -> tuple[Command, str]:
@@ -73,7 +83,7 @@ async def a_family(shells: PodShells, pod: dict[str, Any], *, tty: bool = False)
     script = f"setsid sh -c 'setsid sleep {mark} & sleep {mark}' & echo begun; sleep {mark}"
     command = await shells.execute(pod, asked("sh", "-c", script, tty=tty))
     assert (await command.outputs["stdout"].read()).startswith(b"begun")
-    assert alive(mark)
+    assert marked(mark)
     return command, mark
 
 
@@ -98,7 +108,19 @@ async def test_a_command_that_is_let_go_ends_with_all_that_it_started(shells: Po
     families = [await a_family(shells, pod, tty=tty) for tty in (False, True)]
     for command, _ in families:
         command.close()
-    await eventually(lambda: not any(alive(mark) for _, mark in families), what="all of them have ended")
+    await eventually(lambda: not any(marked(mark) for _, mark in families), what="all of them have ended")
+
+
+async def test_all_of_a_command_ends_when_its_terminal_hangs_up_first(shells: PodShells, pod: dict[str, Any]) -> None:
+    command, mark = await a_family(shells, pod, tty=True)
+    [keeper] = {parent for pid in marked(mark) if stat_of(parent := stat_of(pid)[2])[0] == "pod-exec"}
+    os.kill(keeper, signal.SIGSTOP)
+    command.close()
+    await eventually(
+        lambda: "Z" in [stat_of(child)[1] for child in children_of(keeper)], what="the terminal has ended the command"
+    )
+    os.kill(keeper, signal.SIGCONT)
+    await eventually(lambda: not marked(mark), what="what it had started has ended too")
 
 
 async def test_a_command_ends_with_its_container(runtime: PodRuntime, shells: PodShells, pod: dict[str, Any]) -> None:
@@ -106,7 +128,7 @@ async def test_a_command_ends_with_its_container(runtime: PodRuntime, shells: Po
     await runtime.stop_container(pod["metadata"]["uid"], "main", 0, grace=0)
     assert await asyncio.wait_for(command.ended(), LONGEST_SECONDS) == 128 + signal.SIGKILL
     command.close()
-    await eventually(lambda: not alive(mark), what="all of it has ended")
+    await eventually(lambda: not marked(mark), what="all of it has ended")
     with pytest.raises(NotRunning):
         await shells.execute(pod, asked("true"))
 
@@ -118,7 +140,7 @@ async def test_a_command_ends_with_its_shim(runtime: PodRuntime, shells: PodShel
     os.kill(shim.pid, signal.SIGKILL)
     assert await asyncio.wait_for(command.ended(), LONGEST_SECONDS) == 128 + signal.SIGKILL
     command.close()
-    await eventually(lambda: not alive(mark), what="all of it has ended")
+    await eventually(lambda: not marked(mark), what="all of it has ended")
 
 
 async def test_a_command_inherits_nothing_but_its_streams(shells: PodShells, pod: dict[str, Any]) -> None:

@@ -124,15 +124,18 @@ def _start(order: Order, streams: list[int], groups: list[int], *, plain: bool) 
 
 def _wait(child: int, wanted: list[int], woken: int, unwanted: list[int]) -> int | None:
     """The wait status of `child`; None when one of `wanted` has closed, or something said so."""
-    poll = select.poll()
+    closings, anything = select.poll(), select.poll()
+    for descriptor in wanted:
+        closings.register(descriptor, select.POLLIN)
     for descriptor in (*wanted, woken):
-        poll.register(descriptor, select.POLLIN)
+        anything.register(descriptor, select.POLLIN)
     while True:
-        ready = [descriptor for descriptor, _ in poll.poll()]
-        if woken in ready:
+        if woken in dict(anything.poll()):
             os.read(woken, 4096)
         status = init.reap(child)
+        # Asked after the reaping: a client that goes hangs up the terminal, and the command may end by that before
+        # this process has seen that the client is gone.
+        if unwanted or closings.poll(0):
+            return None
         if status is not None:
             return status
-        if unwanted or any(descriptor in ready for descriptor in wanted):
-            return None
