@@ -42,13 +42,14 @@ class Replica:
     ready_and_leading: int = 0
 
     def look(self) -> str | None:
-        """What is wrong: readiness is asked, and the workers are counted, at one moment."""
+        """What is wrong. The lease is asked for first: one that has run out stays so until the next await."""
+        held = self.election.holds()
         if any(self.manager.checks().values()) or not self.manager.leading.is_set():
             return None
         self.ready_and_leading += 1
         if (alive := workers(self.manager)) != WORKERS:
             return f"{self.name} leads and is ready, with {alive} of {WORKERS} workers"
-        return None if self.election.holds() else f"{self.name} leads and is ready, and does not hold the lease"
+        return None if held else f"{self.name} leads and is ready, and does not hold the lease"
 
 
 def workers(manager: Manager) -> int:
