@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from gpu_runtime.service.errors import Unavailable
+from gpu_runtime.rest.errors import Unavailable
 
 REQUEST_SECONDS = 30.0
 LIMIT: web.AppKey[float] = web.AppKey("request_seconds", float)

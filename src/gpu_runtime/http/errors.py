@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated
 
 import msgspec
 import structlog
 from aiohttp import web
-from msgspec import Meta
 
 from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube.errors import KubeError
-from gpu_runtime.service import errors as service
+from gpu_runtime.rest import errors as rest
+from gpu_runtime.rest.errors import ErrorBody, ErrorEnvelope
 from gpu_runtime.service.refusals import refusal
 
-STATUS: Mapping[type[service.ServiceError], HTTPStatus] = {
-    service.InvalidRequest: HTTPStatus.BAD_REQUEST,
-    service.Unauthenticated: HTTPStatus.UNAUTHORIZED,
-    service.Forbidden: HTTPStatus.FORBIDDEN,
-    service.Missing: HTTPStatus.NOT_FOUND,
-    service.Clash: HTTPStatus.CONFLICT,
-    service.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    service.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
-    service.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+STATUS: Mapping[type[rest.ServiceError], HTTPStatus] = {
+    rest.InvalidRequest: HTTPStatus.BAD_REQUEST,
+    rest.Unauthenticated: HTTPStatus.UNAUTHORIZED,
+    rest.Forbidden: HTTPStatus.FORBIDDEN,
+    rest.Missing: HTTPStatus.NOT_FOUND,
+    rest.Clash: HTTPStatus.CONFLICT,
+    rest.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    rest.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
+    rest.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 _OF_ROUTING = {404: "route_not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
 _WORDS = {
@@ -33,18 +32,6 @@ _WORDS = {
 }
 COMMON_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _log = structlog.get_logger("http")
-
-
-class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why a request was refused."""
-
-    code: Annotated[str, Meta(description="For programs, such as invalid_request.")]
-    message: Annotated[str, Meta(description="For people: what is wrong, and what to do about it.")]
-    details: Annotated[list[FieldError], Meta(description="Every field at fault.")] = []
-
-
-class ErrorEnvelope(msgspec.Struct, frozen=True, kw_only=True):
-    error: ErrorBody
 
 
 def error_response(
@@ -78,18 +65,18 @@ def response_to(error: Exception) -> web.Response:
         case ConnectionError():  # of the client's connection: failures of the cluster's are KubeErrors
             return error_response(400, "invalid_request", "the client left before its request was answered")
         case TimeoutError():
-            return response_to(service.Unavailable("the cluster did not answer in time"))
-        case service.ServiceError():
+            return response_to(rest.Unavailable("the cluster did not answer in time"))
+        case rest.ServiceError():
             status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
             return error_response(status, error.code, error.message, error.details, _headers(error))
     _log.exception("defect", error=repr(error), exc_info=error)
     return error_response(500, "internal", "a defect of this program; its log tells more under this request's id")
 
 
-def _headers(error: service.ServiceError) -> dict[str, str]:
-    if isinstance(error, service.Unavailable | service.TooManyRequests):
+def _headers(error: rest.ServiceError) -> dict[str, str]:
+    if isinstance(error, rest.Unavailable | rest.TooManyRequests):
         return {"Retry-After": str(error.retry_after)}
-    if isinstance(error, service.Unauthenticated):
+    if isinstance(error, rest.Unauthenticated):
         return {"WWW-Authenticate": "Bearer"}
     return {}
 

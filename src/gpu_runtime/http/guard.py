@@ -10,7 +10,7 @@ from gpu_runtime.edge.names import host_name
 from gpu_runtime.http.headers import single
 from gpu_runtime.http.route import OWNER
 from gpu_runtime.http.tokens import Tokens
-from gpu_runtime.service.errors import Forbidden
+from gpu_runtime.rest.errors import Forbidden
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from aiohttp import web
 
 from gpu_runtime.api.validation import FieldError
-from gpu_runtime.service.errors import InvalidRequest
+from gpu_runtime.rest.errors import InvalidRequest
 
 _VERSION = re.compile(r"\"([0-9]{1,20})\"|([0-9]{1,20})")
 _EVENT = re.compile(r"[0-9]{1,64}")

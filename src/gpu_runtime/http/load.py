@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from gpu_runtime.service.errors import TooManyRequests
+from gpu_runtime.rest.errors import TooManyRequests
 
 _HELD: web.RequestKey[bool] = web.RequestKey("held", bool)
 

@@ -11,10 +11,10 @@ import msgspec
 
 from gpu_runtime.api.schema import NO_DEFAULT, Node, describe
 from gpu_runtime.api.v1alpha1.fields import QuantityText
-from gpu_runtime.http.errors import ErrorEnvelope
 from gpu_runtime.http.route import JSON, Answer, AnyRoute, Nothing
 from gpu_runtime.http.routes import ROUTES
 from gpu_runtime.http.streams import EVENT_STREAM
+from gpu_runtime.rest.errors import ErrorEnvelope
 
 BASE = "/api/v1"
 VERSION = "v1"

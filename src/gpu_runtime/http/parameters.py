@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from gpu_runtime.api.v1alpha1.fields import ObjectName
+from gpu_runtime.rest.selector import PATTERN, Selector
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
-from gpu_runtime.service.selector import PATTERN, Selector
 
 NamespaceName = Annotated[ObjectName, Meta(min_length=1)]
 Limit = Annotated[int, Meta(ge=1, le=500, description="Objects a page.")]

@@ -51,7 +51,7 @@ class RuntimeApi:
                 await self._listen(stack)
                 await stop.wait()
                 self._log.info("ending: no new requests")
-            await self.services.aftermath.finish(self._settings.drainSeconds)
+            await self.services.after_reply.finish(self._settings.drainSeconds)
             work.cancel()
             ended.set()
             await caches

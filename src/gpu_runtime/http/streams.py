@@ -14,8 +14,8 @@ from gpu_runtime.http.deadline import DEADLINE
 from gpu_runtime.http.load import LOAD
 from gpu_runtime.http.route import Answer
 from gpu_runtime.kube.errors import KubeError
-from gpu_runtime.service.errors import ServiceError, TooManyRequests
-from gpu_runtime.service.feed import Change
+from gpu_runtime.rest.errors import ServiceError, TooManyRequests
+from gpu_runtime.service.units.feed import Change
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0

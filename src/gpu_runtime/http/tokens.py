@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from gpu_runtime.service.errors import Unauthenticated
+from gpu_runtime.rest.errors import Unauthenticated
 
 # The name becomes a label of every object that its owner creates, and the API server refuses objects with bad labels.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.service.selector import EVERYTHING, Selector
+from gpu_runtime.rest.selector import EVERYTHING, Selector
 from gpu_runtime.service.views import shown
 
 T = TypeVar("T", GPUUnit, StockPool)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
-from gpu_runtime.service.errors import Forbidden
+from gpu_runtime.rest.errors import Forbidden
 
 # The cluster's own namespaces, where no configuration lets users put workloads.
 PROTECTED = ("kube-system", "kube-public", "kube-node-lease")

@@ -10,8 +10,8 @@ from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Store, version_number
+from gpu_runtime.rest.errors import Missing, Unavailable
 from gpu_runtime.service.cluster import Cluster
-from gpu_runtime.service.errors import Missing, Unavailable
 
 T = TypeVar("T", bound=Object)
 MOST_REMEMBERED = 10_000

@@ -6,7 +6,7 @@ import math
 
 from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube import errors as kube
-from gpu_runtime.service.errors import (
+from gpu_runtime.rest.errors import (
     RETRY_SECONDS,
     AlreadyExists,
     Clash,

@@ -9,25 +9,25 @@ from gpu_runtime.kube.builtin import NAMESPACES
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.manager import Manager
-from gpu_runtime.service.aftermath import Aftermath
-from gpu_runtime.service.background import SeedingQueue
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.finishing import Finishing
-from gpu_runtime.service.handover import HandOver
-from gpu_runtime.service.inventory import Inventory
-from gpu_runtime.service.jobs import Jobs
-from gpu_runtime.service.made import Made
-from gpu_runtime.service.nodes import NODES, Nodes
-from gpu_runtime.service.observing import Observing
-from gpu_runtime.service.operations import UNFINISHED, Operations
+from gpu_runtime.service.inventory.inventory import Inventory
+from gpu_runtime.service.operations.after_reply import AfterReply
+from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.operations.jobs import Jobs
+from gpu_runtime.service.operations.records import UNFINISHED, Operations
+from gpu_runtime.service.operations.sweeper import BY_OPERATION, Sweeper, by_operation
+from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
-from gpu_runtime.service.stock import Seeding
-from gpu_runtime.service.stock_units import StockUnits
-from gpu_runtime.service.stockpools import StockPools
-from gpu_runtime.service.sweeper import BY_OPERATION, Sweeper, by_operation
-from gpu_runtime.service.units import Units
+from gpu_runtime.service.stock.nodes import NODES, Nodes
+from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
+from gpu_runtime.service.stock.pools import StockPools
+from gpu_runtime.service.stock.seeding import Seeding
+from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.stock.stock_units import StockUnits
+from gpu_runtime.service.units.handover import HandOver
+from gpu_runtime.service.units.observing import Observing
+from gpu_runtime.service.units.units import Units
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Services:
     inventory: Inventory
     seeding: SeedingQueue
     sweeper: Sweeper
-    aftermath: Aftermath
+    after_reply: AfterReply
 
     async def work(self) -> None:
         """The work that belongs to no request; runs until cancelled."""
@@ -53,7 +53,7 @@ class Services:
                 group.create_task(self.seeding.run())
                 group.create_task(self.sweeper.run())
         finally:
-            self.aftermath.stop()
+            self.after_reply.stop()
 
 
 def build(client: Client, manager: Manager, platform: Platform, clock: Clock = SYSTEM_CLOCK) -> Services:
@@ -67,26 +67,26 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
 
     operations = Operations(client, platform.system_namespace, clock)
     namespaces = Namespaces(client, manager.cache(Query(NAMESPACES)))
-    finishing = Finishing(unfinished)
+    waiter = OperationWaiter(unfinished)
     nodes = Nodes(client, node_cache)
-    shelf = Shelf(client, unit_cache, platform.stock_namespace, nodes.usable, nodes=nodes)
+    picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes.usable, nodes=nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
-    made = Made(units, pools)
-    aftermath = Aftermath()
-    handover = HandOver(client, operations, shelf, aftermath.later)
-    seeding = Seeding(client, operations, shelf, platform.stock_namespace)
+    made = CreatedObjects(units, pools)
+    after_reply = AfterReply()
+    handover = HandOver(client, operations, picker, after_reply.later)
+    seeding = Seeding(client, operations, picker, platform.stock_namespace)
     queue = SeedingQueue(seeding, operations)
     stock_pools = StockPools(client, operations, platform, pools, namespaces, made)
-    user_units = Units(client, operations, platform, units, namespaces, handover, finishing)
+    user_units = Units(client, operations, platform, units, namespaces, handover, waiter)
     return Services(
         platform=platform,
         operations=operations,
         jobs=Jobs(client, operations, made),
         pools=stock_pools,
-        stock=StockUnits(client, operations, platform, units, namespaces, seeding, queue, finishing),
+        stock=StockUnits(client, operations, platform, units, namespaces, seeding, queue, waiter),
         units=user_units,
         observing=Observing(client, user_units, platform, unit_cache),
-        inventory=Inventory(platform, shelf, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
+        inventory=Inventory(platform, picker, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
         seeding=queue,
         sweeper=Sweeper(
             client,
@@ -100,5 +100,5 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
             pool_cache=pool_cache,
             clock=clock,
         ),
-        aftermath=aftermath,
+        after_reply=after_reply,
     )

@@ -1,26 +1,18 @@
-"""What clients get to see."""
+"""Objects of the cluster as clients get to see them."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal, NamedTuple
-
-from msgspec import Meta, Struct
+from typing import NamedTuple
 
 from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
-from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation, OperationPhase, OperationType
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
-from gpu_runtime.service.operations import batch_of
-
-JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit"]
-JobStatus = Literal["pending", "running", "succeeded", "failed"]
-Lifecycle = Literal["stock", "instance"]
+from gpu_runtime.rest.views import Job, JobStatus, JobType, StockPoolView, UnitView
+from gpu_runtime.service.operations.records import batch_of
 
 JOB_TYPES: dict[OperationType, JobType] = {
     "CreateStockPool": "create_stockpool",
@@ -36,17 +28,6 @@ _STATUS: dict[OperationPhase, JobStatus] = {
 }
 
 AWAITING_CONTROLLER = "AwaitingController"
-
-Phase = Annotated[
-    str,
-    Meta(
-        description="Of the current spec. Pending before the controller has looked at the object, Progressing while it "
-        "has not acted on the last change of the spec."
-    ),
-]
-Generation = Annotated[
-    int, Meta(description="Counts changes of the spec; the status describes the spec of observedGeneration.")
-]
 
 
 class Shown(NamedTuple):
@@ -67,85 +48,6 @@ def shown(obj: GPUUnit | StockPool) -> Shown:
         return Shown("Progressing", AWAITING_CONTROLLER, change)
     ready = find_condition(status.conditions, READY)
     return Shown(status.phase, ready.reason if ready else "", ready.message if ready else "")
-
-
-class Job(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How far an operation is: what was persisted, never whether a runtime is ready."""
-
-    operationID: str
-    type: JobType
-    status: Annotated[JobStatus, Meta(description="Succeeded means that all objects are persisted.")]
-    error: Annotated[str, Meta(description="Why it failed, and what can be done.")] = ""
-    objectName: Annotated[
-        str, Meta(description="The object that it makes; for stock units, what their names begin with.")
-    ] = ""
-    objectNamespace: str = ""
-    createdAt: datetime | None = None
-    updatedAt: datetime | None = None
-    deleted: Annotated[
-        bool, Meta(description="Whether the object was deleted since. The operation does not make it again.")
-    ] = False
-
-
-class StockPoolView(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A stock pool as it is now."""
-
-    name: str
-    namespace: str
-    specName: str
-    image: str = ""
-    memory: str = ""
-    gpu: int = 0
-    replicas: int
-    template: RuntimeTemplate = EMPTY_TEMPLATE
-    phase: Phase = ""
-    available: int = 0
-    allocated: int = 0
-    serviceName: str = ""
-    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
-    message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
-    generation: Generation = 0
-    observedGeneration: int = 0
-    operationID: str = ""
-    owner: str = ""
-    createdAt: datetime | None = None
-    deletingSince: datetime | None = None
-    resourceVersion: str = ""
-
-
-class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A GPU unit as it is now: a user's instance, or stock."""
-
-    name: str
-    namespace: str
-    lifecycle: Lifecycle = "instance"
-    specName: str = ""
-    image: str = ""
-    cpu: str = ""
-    memory: str = ""
-    gpu: int = 0
-    template: RuntimeTemplate = EMPTY_TEMPLATE
-    access: Access = DEFAULT_ACCESS
-    phase: Phase = ""
-    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
-    message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
-    readyReplicas: int = 0
-    generation: Generation = 0
-    observedGeneration: int = 0
-    serviceName: str = ""
-    accessURL: Annotated[str, Meta(description="Where users reach the unit.")] = ""
-    nodeName: str = ""
-    sourceStockName: Annotated[str, Meta(description="The stock unit that it consumed.")] = ""
-    sourceStockNamespace: str = ""
-    claimed: Annotated[bool, Meta(description="Of stock: whether a hand-over is under way.")] = False
-    operationID: str = ""
-    owner: str = ""
-    createdAt: datetime | None = None
-    deletingSince: datetime | None = None
-    deleted: Annotated[
-        bool, Meta(description="In the answer to a replay: the unit was made and has been deleted since.")
-    ] = False
-    resourceVersion: Annotated[str, Meta(description="Send it as If-Match to change exactly this version.")] = ""
 
 
 def job_view(operation: Operation, *, deleted: bool = False) -> Job:

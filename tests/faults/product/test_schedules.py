@@ -34,7 +34,7 @@ async def test_an_executor_that_stands_still_at_any_write_and_another_have_one_e
     ):
         for process in (one, two):
             await eventually(process.is_ready, what="the process is ready")
-        await shelf(world, [one, two], "clean", 1)
+        await picker(world, [one, two], "clean", 1)
         mark = proxy.mark()
         assert (await one.call("POST", UNITS, unit_request("clean", "clean", specName="clean")))[0] == 201
         await eventually(all_consumed, what="the consumed stock is gone")
@@ -43,7 +43,7 @@ async def test_an_executor_that_stands_still_at_any_write_and_another_have_one_e
         for n, side in points:
             await eventually(all_consumed, what="the consumed stock is gone")
             same = f"same-{side}-{n}"
-            await shelf(world, [one, two], same, 1)
+            await picker(world, [one, two], same, 1)
             request = unit_request(same, same, specName=same)
             answers = await one_stands_still(proxy, n, side, (one, request), (two, request))
             # Which of them made it is a matter of who came to the record first.
@@ -51,7 +51,7 @@ async def test_an_executor_that_stands_still_at_any_write_and_another_have_one_e
         for n, side in points:
             await eventually(all_consumed, what="the consumed stock is gone")
             spec = f"rival-{side}-{n}"
-            await shelf(world, [one, two], spec, 1)
+            await picker(world, [one, two], spec, 1)
             requests = [unit_request(f"{spec}-{who}", f"{spec}-{who}", specName=spec) for who in "ab"]
             answers = await one_stands_still(proxy, n, side, (one, requests[0]), (two, requests[1]))
             assert sorted(answers) == [201, 409], (n, side)
@@ -83,7 +83,7 @@ async def one_stands_still(
     return answers
 
 
-async def shelf(world: Places, processes: list[Running], spec: str, size: int) -> None:
+async def picker(world: Places, processes: list[Running], spec: str, size: int) -> None:
     """Ready stock of a spec of its own, known to all processes."""
     body = {"operationID": f"seed-{spec}", "specName": spec, "gpu": 1, "replicas": size}
     assert (await processes[-1].call("POST", "/operator/stock-units", body))[0] == 202

@@ -22,9 +22,9 @@ from gpu_runtime.controllers.gpuunit.role import is_inert, provenance
 from gpu_runtime.controllers.gpuunit.stock_gate import Listed, is_gated, listing
 from gpu_runtime.http.server import RuntimeApi
 from gpu_runtime.kube import Client, Query, load_config
-from gpu_runtime.service.claim import holder
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.services import Services
+from gpu_runtime.service.stock.claim import holder
 
 KINDS = ("gpuunits", "operations", "stockpools")
 

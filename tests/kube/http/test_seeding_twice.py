@@ -11,8 +11,8 @@ from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.kube import ApiError, Query
 from gpu_runtime.kube.errors import Forbidden
-from gpu_runtime.service.background import WORKERS
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.service.stock.seeding_queue import WORKERS
 from kube.http.api import Api, Places, pool_request, unit_request
 
 BODY = {"operationID": "seed", "specName": "g1.1", "memory": "1Gi", "gpu": 1, "replicas": 3}
@@ -37,7 +37,7 @@ async def killed_before_it_lists(world: Places, proxy: FaultProxy, path: str, bo
     kill.remove()
 
 
-@mutant("service/stock_listing.py", "self._remove_units(record, lost | open_)", "self._remove_units(record, {})")
+@mutant("service/stock/unit_list.py", "self._remove_units(record, lost | open_)", "self._remove_units(record, {})")
 async def test_a_replica_that_wakes_up_after_the_stock_was_consumed_does_not_make_more(
     world: Places, fault_proxy: FaultProxy
 ) -> None:
@@ -71,7 +71,7 @@ async def test_a_replica_that_wakes_up_after_the_stock_was_consumed_does_not_mak
         assert conservation(seen, removed=late, stock_namespace=world.stock) == []
 
 
-@mutant("service/stock_units.py", "        await self._seeding.listing.settle(unit)\n", "")
+@mutant("service/stock/stock_units.py", "        await self._seeding.unit_list.settle(unit)\n", "")
 async def test_stock_that_an_operator_deleted_does_not_come_back_when_its_batch_goes_on(
     world: Places, fault_proxy: FaultProxy
 ) -> None:
@@ -86,7 +86,11 @@ async def test_stock_that_an_operator_deleted_does_not_come_back_when_its_batch_
     assert first.name not in left
 
 
-@mutant("service/stock.py", "if uid := await self.listing.adopt(walk.record, wanted.metadata.key):", 'if uid := "":')
+@mutant(
+    "service/stock/seeding.py",
+    "if uid := await self.unit_list.adopt(walk.record, wanted.metadata.key):",
+    'if uid := "":',
+)
 async def test_a_batch_under_an_exactly_filled_quota_ends_as_succeeded(world: Places, fault_proxy: FaultProxy) -> None:
     await killed_before_it_lists(world, fault_proxy, PATH, BODY)
     await quota(world, world.stock, "gpuunits", 3)
@@ -97,7 +101,7 @@ async def test_a_batch_under_an_exactly_filled_quota_ends_as_succeeded(world: Pl
 
 
 @mutant(
-    "service/stockpools.py",
+    "service/stock/pools.py",
     "if live is not None and made_by(live.metadata, record):",
     "if live is not None and isinstance(cause, kube.AlreadyExists) and made_by(live.metadata, record):",
 )
@@ -112,7 +116,7 @@ async def test_a_pool_under_an_exactly_filled_quota_is_found_by_its_replay(
         assert (replay.status, replay.data["status"]) == (200, "succeeded")
 
 
-@mutant("service/stockpools.py", "        await self._settle(pool)\n", "")
+@mutant("service/stock/pools.py", "        await self._settle(pool)\n", "")
 async def test_a_pool_deleted_with_204_does_not_come_back_when_the_answer_to_its_creation_was_lost(
     world: Places, fault_proxy: FaultProxy
 ) -> None:
@@ -127,7 +131,7 @@ async def test_a_pool_deleted_with_204_does_not_come_back_when_the_answer_to_its
 
 
 @mutant(
-    "service/stockpools.py",
+    "service/stock/pools.py",
     "                if made is not None and current.status.objects[0].uid != made.metadata.uid:\n",
     "                if made is None:\n",
 )
@@ -148,7 +152,7 @@ async def test_a_replica_that_wakes_up_after_its_pool_was_deleted_leaves_no_seco
 
 
 @mutant(
-    "service/stock_units.py",
+    "service/stock/stock_units.py",
     "            if current is None or current.metadata.uid != record.metadata.uid:\n                return current\n",
     "            if current is None or current.metadata.uid != record.metadata.uid:\n                return record\n",
 )
@@ -161,7 +165,7 @@ async def test_a_replay_whose_record_is_removed_while_it_waits_begins_anew(
         await held.arrived(3)
         replay = asyncio.create_task(two.post(PATH, BODY))
         (record,) = (await world.client.list(Query(OPERATIONS, world.system))).items
-        await eventually(lambda: two.services.stock._finishing._waiting, what="the replay waits for the first")
+        await eventually(lambda: two.services.stock._waiter._waiting, what="the replay waits for the first")
         await world.client.delete(OPERATIONS, record.metadata.key, uid=record.metadata.uid)
         assert (await replay).status == 202
         assert (await two.get("/operator/jobs/seed")).status == 200
@@ -203,7 +207,7 @@ async def quota(world: Places, namespace: str, plural: str, hard: int) -> None:
     await eventually(refuses, what="the quota refuses")
 
 
-@mutant("service/background.py", "group.create_task(self._put_back(batch))", "await self._put_back(batch)")
+@mutant("service/stock/seeding_queue.py", "group.create_task(self._put_back(batch))", "await self._put_back(batch)")
 async def test_batches_that_fail_for_ever_do_not_keep_others_from_being_seeded(
     world: Places, fault_proxy: FaultProxy
 ) -> None:
@@ -225,7 +229,7 @@ async def test_batches_that_fail_for_ever_do_not_keep_others_from_being_seeded(
 
 
 @mutant(
-    "service/background.py",
+    "service/stock/seeding_queue.py",
     "                self._known.discard(batch.record.metadata.uid)\n",
     "                pass\n",
 )

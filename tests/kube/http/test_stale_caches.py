@@ -14,7 +14,7 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube import Query
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
-from gpu_runtime.service.operations import UNFINISHED
+from gpu_runtime.service.operations.records import UNFINISHED
 from kube.http.api import Answer, Api, Places, unit_request
 
 PATH = "/gpu-units"

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_runtime.http.route import _parameters
 from gpu_runtime.http.routes.units import GetUnit
-from gpu_runtime.service.errors import InvalidRequest
+from gpu_runtime.rest.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(("text", "means"), [("true", True), ("1", True), ("false", False), ("0", False)])

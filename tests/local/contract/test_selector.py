@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gpu_runtime.service.selector import PATTERN
+from gpu_runtime.rest.selector import PATTERN
 
 
 @pytest.mark.parametrize(

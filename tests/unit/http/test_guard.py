@@ -14,7 +14,7 @@ from gpu_runtime.config import ConfigError, ProxySettings, RuntimeApiSettings
 from gpu_runtime.http.server import guard
 from gpu_runtime.http.tokens import Tokens
 from gpu_runtime.proxy.server import guard as proxy_guard
-from gpu_runtime.service.errors import Forbidden, Unauthenticated
+from gpu_runtime.rest.errors import Forbidden, Unauthenticated
 
 
 def admitted(settings: RuntimeApiSettings, host: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gpu_runtime.http.load import Load
-from gpu_runtime.service.errors import TooManyRequests
+from gpu_runtime.rest.errors import TooManyRequests
 
 
 def test_the_request_above_the_bound_is_refused_and_the_next_one_is_not() -> None:

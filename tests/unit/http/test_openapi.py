@@ -11,7 +11,7 @@ import pytest
 from gpu_runtime.http.openapi import document, text
 from gpu_runtime.http.route import AnyRoute
 from gpu_runtime.http.routes import ROUTES
-from gpu_runtime.service.rules import parse
+from gpu_runtime.rest.parsing import parse
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "openapi.json"
 

@@ -19,7 +19,7 @@ from equipment.waiting import eventually
 from gpu_runtime.http import streams as streams_module
 from gpu_runtime.http.route import Call, Reply
 from gpu_runtime.http.streams import Streams, send_text
-from gpu_runtime.service.errors import TooManyRequests
+from gpu_runtime.rest.errors import TooManyRequests
 from unit.http.served import route, serving
 
 

@@ -15,20 +15,20 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.store import Store
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateGPUUnit
+from gpu_runtime.rest.views import UnitView
 from gpu_runtime.service.cluster import GPU_UNITS, STOCK_POOLS
-from gpu_runtime.service.finishing import Finishing
-from gpu_runtime.service.handover import HandOver
-from gpu_runtime.service.made import Made
-from gpu_runtime.service.nodes import NODES, Node, NodeCondition, Nodes, NodeSpec, NodeStatus
-from gpu_runtime.service.operations import Operations
+from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.operations.records import Operations
+from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.requests import CreateGPUUnit
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
-from gpu_runtime.service.stockpools import StockPools
-from gpu_runtime.service.units import Units
-from gpu_runtime.service.views import UnitView
+from gpu_runtime.service.stock.nodes import NODES, Node, NodeCondition, Nodes, NodeSpec, NodeStatus
+from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
+from gpu_runtime.service.stock.pools import StockPools
+from gpu_runtime.service.units.handover import HandOver
+from gpu_runtime.service.units.units import Units
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory
 
@@ -36,7 +36,7 @@ PLATFORM = Platform(allowed_namespaces=("runtime-instance", "default"))
 NODE = "node-1"
 
 
-class Waiting(Finishing):
+class Waiting(OperationWaiter):
     """Lets something happen while a replay waits for the other executor."""
 
     def __init__(self) -> None:
@@ -61,16 +61,16 @@ class Replica:
         self.waiting = Waiting()
         self.operations = Operations(memory, PLATFORM.system_namespace, self.clock)
         nodes = Nodes(memory, self.node_cache)
-        self.shelf = Shelf(
+        self.picker = StockPicker(
             memory, self.unit_cache, PLATFORM.stock_namespace, nodes.usable, First(pick), self.clock, nodes=nodes
         )
-        self.handover = HandOver(memory, self.operations, self.shelf)
+        self.handover = HandOver(memory, self.operations, self.picker)
         reader = Reader(memory, GPU_UNITS, self.unit_cache)
         self.pool_cache = Store[StockPool]()
         pools = Reader(memory, STOCK_POOLS, self.pool_cache)
-        self.made = Made(reader, pools)
+        self.created = CreatedObjects(reader, pools)
         self.namespaces = Namespaces(memory, self.namespace_cache)
-        self.pools = StockPools(memory, self.operations, PLATFORM, pools, self.namespaces, self.made)
+        self.pools = StockPools(memory, self.operations, PLATFORM, pools, self.namespaces, self.created)
         self.units = Units(memory, self.operations, PLATFORM, reader, self.namespaces, self.handover, self.waiting)
 
     def listen(self) -> Replica:

@@ -15,8 +15,8 @@ from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.feed import GROUP, Change, Expired, Feed, Wanted
-from gpu_runtime.service.selector import Selector
+from gpu_runtime.rest.selector import Selector
+from gpu_runtime.service.units.feed import GROUP, Change, Expired, Feed, Wanted
 from gpu_runtime.service.views import unit_view
 
 STOCK, HERE = "runtime-stock", "runtime-instance"
@@ -93,8 +93,10 @@ async def test_other_namespaces_names_and_stock_are_not_told() -> None:
     assert await world.seen(10, Wanted("other")) == [("added", "a", "11")]
 
 
-@mutant("service/feed.py", 'self._change("deleted" if not matches else', 'self._change("modified" if not matches else')
-@mutant("service/feed.py", "if not was and not matches:", "if not matches:")
+@mutant(
+    "service/units/feed.py", 'self._change("deleted" if not matches else', 'self._change("modified" if not matches else'
+)
+@mutant("service/units/feed.py", "if not was and not matches:", "if not matches:")
 async def test_a_unit_that_leaves_the_phase_is_deleted_to_whoever_watches_the_phase() -> None:
     world = World(a_unit("a", 5, phase="Ready"), a_unit("b", 6, phase="Failed"))
     ready = Wanted(HERE, phase="Ready")
@@ -114,7 +116,7 @@ async def test_a_unit_that_loses_its_label_is_deleted_to_whoever_selects_the_lab
     assert await world.seen(10, mine) == [("deleted", "a", "11"), ("added", "b", "12")]
 
 
-@mutant("service/feed.py", "return version >= self._floor", "return True")
+@mutant("service/units/feed.py", "return version >= self._floor", "return True")
 async def test_whoever_was_away_for_too_long_is_not_told_half_of_it() -> None:
     world = World(most=3)
     for number in range(11, 16):
@@ -125,7 +127,7 @@ async def test_whoever_was_away_for_too_long_is_not_told_half_of_it() -> None:
             await world.seen(since)
 
 
-@mutant("service/feed.py", "if place < self._first:", "if False:")
+@mutant("service/units/feed.py", "if place < self._first:", "if False:")
 async def test_a_watcher_that_falls_behind_is_told_so_and_keeps_nothing_in_memory() -> None:
     world = World(most=3)
     async with watching(world, 10) as following:
@@ -152,7 +154,7 @@ async def test_a_unit_made_again_under_its_name_is_deleted_and_added() -> None:
     assert [kind for kind, _, _ in await world.seen(10)] == ["deleted", "added"]
 
 
-@mutant("service/feed.py", "if not self._floor or version < self._newest:", "if not self._floor:")
+@mutant("service/units/feed.py", "if not self._floor or version < self._newest:", "if not self._floor:")
 async def test_after_a_restore_from_backup_all_is_told_anew() -> None:
     world = World(a_unit("a", 5), version=50)
     async with watching(world, 50) as following:
@@ -203,7 +205,9 @@ async def test_every_watcher_of_many_is_woken_by_every_change() -> None:
         assert await watcher == [str(version) for version in versions]
 
 
-@mutant("service/feed.py", "continue  # a change that came meanwhile woke nobody: look again before waiting", "pass")
+@mutant(
+    "service/units/feed.py", "continue  # a change that came meanwhile woke nobody: look again before waiting", "pass"
+)
 async def test_a_change_that_comes_while_a_watcher_is_busy_is_told_without_waiting_for_the_next() -> None:
     world = World()
     async with watching(world, 10) as following:
@@ -262,7 +266,7 @@ def matches(wanted: Wanted, unit: GPUUnit) -> bool:
     return wanted.matches(unit, unit_view(unit, STOCK))
 
 
-@mutant("service/feed.py", "if any(batch.misses(version) for batch in batches):", "if False:")
+@mutant("service/units/feed.py", "if any(batch.misses(version) for batch in batches):", "if False:")
 async def test_a_watcher_is_not_left_with_what_came_and_went_between_two_lists_of_the_cache() -> None:
     world = World(version=10)
     async with watching(world, 12) as following:  # it was told of units that the cache has not seen

@@ -12,12 +12,12 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import NotFound
+from gpu_runtime.rest.errors import Clash, InsufficientCapacity, Missing, SpecConflict, Unavailable
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.errors import Clash, InsufficientCapacity, Missing, SpecConflict, Unavailable
-from gpu_runtime.service.nodes import NODES
-from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.stock import Seeding
+from gpu_runtime.service.stock.nodes import NODES
+from gpu_runtime.service.stock.seeding import Seeding
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process
 from unit.service.replica import (
@@ -46,7 +46,7 @@ def is_there(memory: Memory) -> bool:
 
 
 @mutant(
-    "service/units.py",
+    "service/units/units.py",
     "                unit = await self.find_live(key)\n",
     "                raise _missing(key) from error\n",
 )
@@ -75,7 +75,9 @@ def test_deleting_a_unit_that_only_the_cache_still_has_is_answered_not_found() -
         finish(replica.units.delete(None, "demo"))
 
 
-@mutant("service/units.py", "GPU_UNITS, key, uid=unit.metadata.uid, resource", "GPU_UNITS, key, uid=None, resource")
+@mutant(
+    "service/units/units.py", "GPU_UNITS, key, uid=unit.metadata.uid, resource", "GPU_UNITS, key, uid=None, resource"
+)
 def test_a_deleted_unit_is_not_shown_when_the_cache_hears_of_its_creation_late() -> None:
     """A deletion that does not name the unit may hit another than the one that is remembered as deleted."""
     memory = a_world(Memory())
@@ -87,7 +89,7 @@ def test_a_deleted_unit_is_not_shown_when_the_cache_hears_of_its_creation_late()
         finish(replica.units.get(None, "demo"))
 
 
-@mutant("service/stockpools.py", "uid=pool.metadata.uid)", "uid=None)")
+@mutant("service/stock/pools.py", "uid=pool.metadata.uid)", "uid=None)")
 def test_a_pool_that_takes_the_name_of_the_one_that_is_being_deleted_stays() -> None:
     memory = a_world(Memory())
     replica = Replica(memory)
@@ -116,9 +118,9 @@ def test_the_job_of_a_live_unit_never_says_deleted_because_the_cache_has_another
     finish(memory.delete(GPU_UNITS, key_of("demo")))
     Replica(memory).listen().create()  # another process makes its own
     (record,) = memory.of_kind(OPERATIONS)
-    assert finish(replica.made.deleted(record)) is False
+    assert finish(replica.created.deleted(record)) is False
     finish(memory.delete(GPU_UNITS, key_of("demo")))
-    assert finish(replica.made.deleted(record)) is True
+    assert finish(replica.created.deleted(record)) is True
 
 
 @mutant("service/reading.py", "if not _stays(namespace):  # it may", "if namespace is None:  # it may")
@@ -135,7 +137,7 @@ def test_a_namespace_that_was_created_again_is_not_refused_as_being_deleted() ->
 
 
 @pytest.mark.parametrize("unknown", ["nodes", "units"])
-@mutant("service/shelf.py", "            self._check_listed()\n", "")
+@mutant("service/stock/picker.py", "            self._check_listed()\n", "")
 def test_while_a_replica_starts_it_asks_for_patience_and_claims_no_lack_of_capacity(unknown: str) -> None:
     memory = a_world(Memory())
     replica = Replica(memory)
@@ -152,7 +154,7 @@ def test_while_a_replica_starts_it_asks_for_patience_and_claims_no_lack_of_capac
 
 
 @mutant(
-    "service/units.py",
+    "service/units/units.py",
     "except (Missing, InsufficientCapacity, Unavailable):",
     "except (Missing, InsufficientCapacity):",
 )
@@ -163,7 +165,7 @@ def test_a_replay_is_answered_by_a_replica_that_has_just_started() -> None:
     assert (again.name, again.sourceStockName, new) == (first.name, first.sourceStockName, False)
 
 
-@mutant("service/shelf.py", "if found or self._nodes is None:", "if True:")
+@mutant("service/stock/picker.py", "if found or self._nodes is None:", "if True:")
 def test_a_node_that_was_opened_again_serves_although_the_cache_calls_it_closed() -> None:
     memory = a_world(Memory())
     replica = Replica(memory).listen()
@@ -189,7 +191,7 @@ def test_a_node_that_is_closed_indeed_is_asked_for_once_and_then_reported() -> N
     assert reads == [NODE]
 
 
-@mutant("service/shelf.py", "for unit in (*seeded, *by_hand)", "for unit in seeded")
+@mutant("service/stock/picker.py", "for unit in (*seeded, *by_hand)", "for unit in seeded")
 def test_stock_made_by_hand_that_the_cache_has_not_seen_yet_is_handed_over() -> None:
     memory = a_world(Memory(), stock=0)
     replica = Replica(memory).listen()
@@ -198,7 +200,7 @@ def test_stock_made_by_hand_that_the_cache_has_not_seen_yet_is_handed_over() -> 
     assert view.sourceStockName == "by-hand"
 
 
-@mutant("service/units.py", "            except AlreadyExists:  #", "            except ZeroDivisionError:  #")
+@mutant("service/units/units.py", "            except AlreadyExists:  #", "            except ZeroDivisionError:  #")
 def test_the_unit_of_a_lost_record_is_told_of_by_a_replica_whose_cache_lacks_it() -> None:
     memory = a_world(Memory())
     replica = Replica(memory).listen()
@@ -222,13 +224,13 @@ def test_a_unit_of_somebody_else_is_still_refused() -> None:
 
 
 @mutant(
-    "service/stock.py",
+    "service/stock/seeding.py",
     "            except kube.NotFound:\n                continue\n            if unit",
     "            except kube.NotFound:\n                unit = cached\n            if unit",
 )
 def test_a_spec_whose_stock_was_all_deleted_takes_another_size_though_the_cache_still_has_the_old_stock() -> None:
     replica = Replica(a_world(Memory(), stock=1)).listen()
-    seeding = Seeding(replica.memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
+    seeding = Seeding(replica.memory, replica.operations, replica.picker, PLATFORM.stock_namespace)
     sent = {"operationID": "s", "specName": "g1", "memory": "64Gi", "gpu": 2, "replicas": 1}
     with pytest.raises(SpecConflict):
         finish(seeding.check_known(parse(CreateStockUnits, sent)))

@@ -13,10 +13,10 @@ from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
 from gpu_runtime.kube.errors import Conflict, NotFound, Unreachable
 from gpu_runtime.kube.store import Store
+from gpu_runtime.rest.errors import Missing
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.errors import Missing
-from gpu_runtime.service.requests import CreateStockPool
-from gpu_runtime.service.rules import parse
 from unit.service.exploration.memory import Process, Turn
 from unit.service.exploration.scene import PLATFORM
 from unit.service.exploration.seeding import SeedingScene
@@ -102,7 +102,7 @@ def play(seed: int) -> bool:
     return scene.removed
 
 
-@mutant("service/stockpools.py", "        await self._settle(pool)\n", "")
+@mutant("service/stock/pools.py", "        await self._settle(pool)\n", "")
 def test_a_pool_that_was_deleted_with_204_never_comes_back() -> None:
     with capture_logs():
         deleted = sum(play(seed) for seed in range(SEEDS))

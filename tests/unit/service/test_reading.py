@@ -9,9 +9,9 @@ from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.kube.store import Store
+from gpu_runtime.rest.errors import Unavailable
 from gpu_runtime.service import reading
 from gpu_runtime.service.cluster import GPU_UNITS
-from gpu_runtime.service.errors import Unavailable
 from gpu_runtime.service.listing import Filter, listed
 from gpu_runtime.service.reading import Reader
 from unit.service.exploration.driving import finish

@@ -13,7 +13,7 @@ from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import CLAIMED_BY
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.ready_stock import ReadyStock, age, state
+from gpu_runtime.service.stock.ready_stock import ReadyStock, age, state
 
 BORN = datetime(2030, 1, 1, tzinfo=UTC)
 CHANGES = st.tuples(

@@ -13,11 +13,11 @@ from gpu_runtime.api.meta.object import Object
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.kube.errors import Forbidden
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.service.claim import holder
+from gpu_runtime.rest.errors import AlreadyExists, InsufficientCapacity, OperationConflict
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.errors import AlreadyExists, InsufficientCapacity, OperationConflict
-from gpu_runtime.service.requests import CreateStockPool
-from gpu_runtime.service.rules import parse
+from gpu_runtime.service.stock.claim import holder
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process, Turn
 from unit.service.replica import PLATFORM, Replica, a_world, key_of
@@ -60,7 +60,7 @@ def run_on(executor: Process) -> None:
         executor.step()
 
 
-@mutant("service/handover.py", "if unit is not None and made_by(unit.metadata, walk.record):", "if False:")
+@mutant("service/units/handover.py", "if unit is not None and made_by(unit.metadata, walk.record):", "if False:")
 def test_a_replay_under_a_quota_that_the_unit_itself_fills_is_answered_with_the_unit() -> None:
     memory = WithQuota()
     a_world(memory)
@@ -71,7 +71,7 @@ def test_a_replay_under_a_quota_that_the_unit_itself_fills_is_answered_with_the_
     assert [holder(unit) for unit in memory.of_kind(GPU_UNITS) if unit.metadata.namespace == "runtime-stock"] == [""]
 
 
-@mutant("service/handover.py", "if unit is not None and made_by(unit.metadata, walk.record):", "if False:")
+@mutant("service/units/handover.py", "if unit is not None and made_by(unit.metadata, walk.record):", "if False:")
 def test_a_second_executor_under_a_full_quota_does_not_undo_the_first() -> None:
     memory = WithQuota()
     a_world(memory)
@@ -108,7 +108,7 @@ def test_a_quota_that_another_unit_fills_is_a_lack_of_capacity_and_leaves_nothin
     assert not any(holder(unit) for unit in memory.of_kind(GPU_UNITS))
 
 
-@mutant("service/operations.py", "if existing is None:  # else", "if True:  # else")
+@mutant("service/operations/records.py", "if existing is None:  # else", "if True:  # else")
 def test_a_replay_is_answered_when_its_own_record_fills_the_quota_of_records() -> None:
     memory = WithQuota()
     a_world(memory)
@@ -119,7 +119,7 @@ def test_a_replay_is_answered_when_its_own_record_fills_the_quota_of_records() -
     assert (view.name, view.deleted, new) == (first.name, True, False)
 
 
-@mutant("service/units.py", "            check_same(current, ask)", "            pass")
+@mutant("service/units/units.py", "            check_same(current, ask)", "            pass")
 def test_a_replay_is_never_answered_with_the_unit_of_another_payload_that_took_the_id_over() -> None:
     """The first executor dies; while the replay waits, the id is given up and used for another request."""
     memory = a_world(Memory())
@@ -138,7 +138,7 @@ def test_a_replay_is_never_answered_with_the_unit_of_another_payload_that_took_t
     assert names == ["another"]
 
 
-@mutant("service/handover.py", "if current.spec.requestHash != known.spec.requestHash:", "if False:")
+@mutant("service/units/handover.py", "if current.spec.requestHash != known.spec.requestHash:", "if False:")
 def test_an_executor_that_wakes_up_late_does_not_follow_the_record_of_another_payload() -> None:
     memory = a_world(Memory())
     late = stopped_before(memory, "replace Operation")
@@ -164,16 +164,16 @@ def test_a_record_that_is_gone_when_the_replay_looks_again_means_begin_anew() ->
     assert (view.name, new) == ("demo", True)
 
 
-@mutant("service/handover.py", "            cpu=stock.spec.cpu,\n", "")
+@mutant("service/units/handover.py", "            cpu=stock.spec.cpu,\n", "")
 def test_a_unit_keeps_all_that_its_stock_held() -> None:
     memory = a_world(Memory())
     view, _ = Replica(memory).listen().create()
     assert (view.cpu, view.memory, view.gpu) == ("2", "1Gi", 1)
 
 
-@mutant("service/shelf.py", "            nodeName=unit.status.nodeName or None,\n", "")
+@mutant("service/stock/picker.py", "            nodeName=unit.status.nodeName or None,\n", "")
 @mutant(
-    "service/handover.py",
+    "service/units/handover.py",
     "return {**source, notes.SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else source",
     "return source",
 )
@@ -186,7 +186,7 @@ def test_a_hand_over_that_another_finishes_keeps_the_node_of_its_stock() -> None
 
 
 @mutant(
-    "service/handover.py",
+    "service/units/handover.py",
     'identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}',
     "identity: dict[str, str] = {}",
 )
@@ -202,7 +202,7 @@ def test_a_late_admission_never_touches_another_unit_of_that_name() -> None:
     assert late.result[0].deleted is True
 
 
-@mutant("service/units.py", "if told.get(notes.REQUEST_HASH) == ask.request_hash:", "if True:")
+@mutant("service/units/units.py", "if told.get(notes.REQUEST_HASH) == ask.request_hash:", "if True:")
 def test_after_its_record_is_gone_a_unit_still_answers_only_the_payload_that_made_it() -> None:
     memory = a_world(Memory())
     Replica(memory).listen().create()
@@ -215,7 +215,7 @@ def test_after_its_record_is_gone_a_unit_still_answers_only_the_payload_that_mad
 
 
 @mutant(
-    "service/claim.py",
+    "service/stock/claim.py",
     "            except Conflict:  # a status was written since; the claim decides, not the version\n"
     "                stock = await self.read(choice)",
     "            except Conflict:\n                return None",
@@ -230,7 +230,7 @@ def test_stock_whose_status_was_written_during_the_hand_over_is_consumed_all_the
 
 
 @mutant(
-    "service/claim.py",
+    "service/stock/claim.py",
     "while stock is not None and stock.metadata.deletionTimestamp is None:\n            if holder",
     "while stock is not None:\n            if holder",
 )
@@ -245,7 +245,7 @@ def test_stock_that_is_being_deleted_unknown_to_the_cache_is_left_alone_and_anot
     assert not holder(memory.objects[GPU_UNITS.kind, going.metadata.key])
 
 
-@mutant("service/stockpools.py", "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:", "if True:")
+@mutant("service/stock/pools.py", "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:", "if True:")
 def test_an_executor_whose_record_is_gone_leaves_the_pool_that_the_next_record_took_over() -> None:
     memory = a_world(Memory())
     sent = {"operationID": "p", "specName": "g1", "replicas": 0, "namespace": PLATFORM.instance_namespace}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.service.selector import Selector
+from gpu_runtime.rest.selector import Selector
 
 LABELS = {"app": "web", "tier": "front", "team.example/name": "a"}
 

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.service.background import SeedingQueue
 from gpu_runtime.service.cluster import GPU_UNITS
 from gpu_runtime.service.reading import Reader
-from gpu_runtime.service.stock import Seeding
-from gpu_runtime.service.stock_units import StockUnits
+from gpu_runtime.service.stock.seeding import Seeding
+from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.stock.stock_units import StockUnits
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory
 from unit.service.replica import PLATFORM, Replica, a_world
@@ -35,14 +35,14 @@ class Busy(Memory):
 
 
 @mutant(
-    "service/stock_units.py",
+    "service/stock/stock_units.py",
     "            except kube.Conflict:\n                continue",
     "            except ZeroDivisionError:\n                continue",
 )
 def test_stock_is_taken_back_although_its_status_was_written_meanwhile() -> None:
     memory = Busy()
     replica = Replica(a_world(memory, stock=1)).listen()
-    seeding = Seeding(memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
+    seeding = Seeding(memory, replica.operations, replica.picker, PLATFORM.stock_namespace)
     stock = StockUnits(
         memory,
         replica.operations,

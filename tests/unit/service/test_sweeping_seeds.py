@@ -16,13 +16,13 @@ from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.kube.decoding import Page, Skipped
 from gpu_runtime.kube.store import Store
+from gpu_runtime.rest.errors import SpecConflict
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
-from gpu_runtime.service.envelope import ENVELOPE
-from gpu_runtime.service.errors import SpecConflict
-from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.stock import Seeding
-from gpu_runtime.service.sweeper import BY_OPERATION, Idle, by_operation
+from gpu_runtime.service.operations.sweeper import BY_OPERATION, Idle, by_operation
+from gpu_runtime.service.stock.seeding import Seeding
+from gpu_runtime.service.stock.unit_size import UNIT_SIZE
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process
 from unit.service.exploration.scene import PLATFORM, Scene
@@ -39,7 +39,9 @@ def blind() -> Store[GPUUnit]:
     return store
 
 
-@mutant("service/sweeper.py", "if self._cached(record) or await self._lives(record):", "if self._cached(record):")
+@mutant(
+    "service/operations/sweeper.py", "if self._cached(record) or await self._lives(record):", "if self._cached(record):"
+)
 def test_the_job_of_a_unit_that_the_cache_does_not_know_yet_never_says_deleted() -> None:
     scene = Scene(lambda _: 0)
     executor = scene.processes[0]
@@ -72,7 +74,7 @@ def test_the_record_of_stock_that_the_cache_does_not_know_yet_is_kept() -> None:
     assert not scene.memory.of_kind(OPERATIONS)
 
 
-@mutant("service/sweeper.py", "return bool(page.items or page.skipped)", "return bool(page.items)")
+@mutant("service/operations/sweeper.py", "return bool(page.items or page.skipped)", "return bool(page.items)")
 def test_the_record_of_stock_that_cannot_be_read_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = SeedingScene(Random(0))
     with capture_logs():
@@ -94,7 +96,7 @@ def test_the_record_of_stock_that_cannot_be_read_is_kept(monkeypatch: pytest.Mon
     assert record.status.deletionTime is None
 
 
-@mutant("service/sweeper.py", "        if version != meta.resourceVersion:\n            since = now\n", "")
+@mutant("service/operations/sweeper.py", "        if version != meta.resourceVersion:\n            since = now\n", "")
 def test_what_moves_is_not_idle_however_long_it_is_there() -> None:
     clock = FakeClock()
     idle = Idle(clock)
@@ -109,14 +111,14 @@ def test_what_moves_is_not_idle_however_long_it_is_there() -> None:
 
 
 @mutant(
-    "service/stock.py",
-    "if unit.metadata.deletionTimestamp is None and Envelope.of(unit.spec) != wanted:",
-    "if Envelope.of(unit.spec) != wanted:",
+    "service/stock/seeding.py",
+    "if unit.metadata.deletionTimestamp is None and UnitSize.of(unit.spec) != wanted:",
+    "if UnitSize.of(unit.spec) != wanted:",
 )
 def test_stock_that_is_being_deleted_does_not_reserve_its_spec_name() -> None:
     memory = a_world(Memory(), stock=1)
     replica = Replica(memory).listen()
-    seeding = Seeding(memory, replica.operations, replica.shelf, PLATFORM.stock_namespace)
+    seeding = Seeding(memory, replica.operations, replica.picker, PLATFORM.stock_namespace)
     request = parse(CreateStockUnits, {"operationID": "s", "specName": "g1", "memory": "2Gi", "gpu": 1, "replicas": 1})
     with pytest.raises(SpecConflict):
         finish(seeding.check_known(request))
@@ -125,7 +127,7 @@ def test_stock_that_is_being_deleted_does_not_reserve_its_spec_name() -> None:
     finish(seeding.check_known(request))
 
 
-@mutant("service/stock.py", "        if resumed:  # whoever", "        if False:  # whoever")
+@mutant("service/stock/seeding.py", "        if resumed:  # whoever", "        if False:  # whoever")
 def test_a_batch_whose_process_died_before_it_compared_sizes_is_refused_when_another_takes_it_up() -> None:
     scene = SeedingScene(Random(0))
     executor = Process("first", scene.executor("b0"))
@@ -136,7 +138,7 @@ def test_a_batch_whose_process_died_before_it_compared_sizes_is_refused_when_ano
         metadata=ObjectMeta(
             name="rival",
             namespace=PLATFORM.stock_namespace,
-            labels={labels.SPEC_NAME: "g1", ENVELOPE: "another"},
+            labels={labels.SPEC_NAME: "g1", UNIT_SIZE: "another"},
         ),
         spec=GPUUnitSpec(specName="g1", memory="2Gi", gpu=1),
     )
@@ -169,7 +171,7 @@ def test_a_rival_beyond_the_first_page_of_unfinished_operations_is_seen() -> Non
         finish(stock._seeding.check_live(records[0]))
 
 
-@mutant("service/stock_listing.py", "== record.metadata.uid or seen_listed(unit):", "== record.metadata.uid:")
+@mutant("service/stock/unit_list.py", "== record.metadata.uid or seen_listed(unit):", "== record.metadata.uid:")
 def test_stock_that_was_listed_under_a_lost_record_is_taken_over_by_the_next_and_never_removed() -> None:
     scene = SeedingScene(Random(0))
     with capture_logs():
@@ -186,7 +188,7 @@ def test_stock_that_was_listed_under_a_lost_record_is_taken_over_by_the_next_and
 
 
 @mutant(
-    "service/stock_listing.py",
+    "service/stock/unit_list.py",
     '        if unit.metadata.deletionTimestamp is not None:\n            return ""\n',
     "",
 )
@@ -196,7 +198,7 @@ def test_a_unit_that_is_being_deleted_is_never_listed_as_stock_of_its_batch() ->
         scene.run("executor", scene.executor("b0"))
     (record,), unit = scene.memory.of_kind(OPERATIONS), scene.memory.of_kind(GPU_UNITS)[0]
     stock, _, _ = scene._replica()
-    adopt = stock._seeding.listing.adopt
+    adopt = stock._seeding.unit_list.adopt
     assert finish(adopt(record, unit.metadata.key)) == unit.metadata.uid
     going = replace(unit.metadata, deletionTimestamp=scene.clock.now())
     finish(scene.memory.replace(GPU_UNITS, replace(unit, metadata=going)))

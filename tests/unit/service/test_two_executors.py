@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
-from gpu_runtime.service.handover import HandOver
+from gpu_runtime.service.units.handover import HandOver
 from unit.service.exploration.broken import BROKEN, BROKEN_CONTROLLERS
 from unit.service.exploration.scene import Scene, Violation
 from unit.service.exploration.schedules import Exploration, Play, random_schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
-from gpu_runtime.service.inventory import HealthView, InventoryView
+from gpu_runtime.rest.views import HealthView, InventoryView
 
 
 async def inventory(call: Call[Nothing, Nothing, Nothing]) -> Reply:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from gpu_runtime.api.v1alpha1.operation import OperationID
 from gpu_runtime.http.parameters import Paged
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
-from gpu_runtime.service.views import Job, JobType
+from gpu_runtime.rest.views import Job, JobType
 
 PATH = "/operator/jobs"
 TAG = "jobs"

@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from gpu_runtime.http.parameters import Continue, LabelSelector, Limit, Named
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
+from gpu_runtime.rest.requests import CreateStockUnits
+from gpu_runtime.rest.selector import Selector
+from gpu_runtime.rest.views import Job, UnitView
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
-from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.selector import Selector
-from gpu_runtime.service.views import Job, UnitView
 
 PATH = "/operator/stock-units"
 TAG = "stock"

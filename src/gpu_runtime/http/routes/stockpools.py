@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpu_runtime.http.parameters import InNamespace, ListOf, Named
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
-from gpu_runtime.service.requests import CreateStockPool
-from gpu_runtime.service.views import Job, StockPoolView
+from gpu_runtime.rest.requests import CreateStockPool
+from gpu_runtime.rest.views import Job, StockPoolView
 
 PATH = "/operator/stockpools"
 TAG = "stock pools"

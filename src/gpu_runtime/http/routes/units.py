@@ -12,12 +12,11 @@ from gpu_runtime.http.headers import if_match, last_event_id
 from gpu_runtime.http.parameters import Continue, InNamespace, LabelSelector, Limit, Named, NamespaceName
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
 from gpu_runtime.http.streams import CHANGES, HEARTBEAT_SECONDS, send_changes, send_text
-from gpu_runtime.service.feed import Wanted
+from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
+from gpu_runtime.rest.selector import Selector
+from gpu_runtime.rest.views import EventView, UnitView
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
-from gpu_runtime.service.observing import EventView
-from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
-from gpu_runtime.service.selector import Selector
-from gpu_runtime.service.views import UnitView
+from gpu_runtime.service.units.feed import Wanted
 
 PATH = "/gpu-units"
 TAG = "units"

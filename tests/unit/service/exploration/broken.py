@@ -13,9 +13,9 @@ from gpu_runtime.controllers.gpuunit.role import source_of
 from gpu_runtime.controllers.verdict import waiting
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
-from gpu_runtime.service.handover import HandOver, Walk, inert_unit, provenance
-from gpu_runtime.service.operations import Operations
-from gpu_runtime.service.shelf import Shelf
+from gpu_runtime.service.operations.records import Operations
+from gpu_runtime.service.stock.picker import StockPicker
+from gpu_runtime.service.units.handover import HandOver, Walk, inert_unit, provenance
 
 
 class SourceAtCreate(HandOver):
@@ -34,8 +34,8 @@ class SourceAtCreate(HandOver):
 class CommitWithoutVersion(HandOver):
     """The commit does not mind which version of the record it was decided on."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf) -> None:
-        super().__init__(cluster, _Careless(cluster, operations), shelf)
+    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker) -> None:
+        super().__init__(cluster, _Careless(cluster, operations), picker)
 
 
 class _Careless(Operations):
@@ -59,8 +59,8 @@ class SweepWithoutVersion(HandOver):
 class ClaimTakenOver(HandOver):
     """An executor that lost a claim helps itself: a claim is no longer the one owner's."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf) -> None:
-        super().__init__(cluster, operations, shelf)
+    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker) -> None:
+        super().__init__(cluster, operations, picker)
         claims = self._claims
 
         async def take(choice: Any, record: Operation, cached: GPUUnit | None) -> GPUUnit | None:

@@ -12,31 +12,31 @@ from gpu_runtime.controllers.gpuunit.handover import Settled
 from gpu_runtime.controllers.gpuunit.status import Observed
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
-from gpu_runtime.service.operations import Operations
-from gpu_runtime.service.shelf import Shelf
-from gpu_runtime.service.stock import Seeding, Together, Walk
-from gpu_runtime.service.stock_listing import StockListing
+from gpu_runtime.service.operations.records import Operations
+from gpu_runtime.service.stock.picker import StockPicker
+from gpu_runtime.service.stock.seeding import Seeding, Together, Walk
+from gpu_runtime.service.stock.unit_list import UnitList
 from unit.service.exploration.seeding import Rules
 
 
 class _With(Seeding):
     """Seeding with another listing."""
 
-    listing_type: type[StockListing]
+    listing_type: type[UnitList]
 
     def __init__(
         self,
         cluster: Cluster,
         operations: Operations,
-        shelf: Shelf,
+        picker: StockPicker,
         namespace: str,
         together: Together[tuple[int, str | Exception]],
     ) -> None:
-        super().__init__(cluster, operations, shelf, namespace, together)
-        self.listing = self.listing_type(cluster, operations)
+        super().__init__(cluster, operations, picker, namespace, together)
+        self.unit_list = self.listing_type(cluster, operations)
 
 
-class _Unsettled(StockListing):
+class _Unsettled(UnitList):
     async def settle(self, unit: GPUUnit) -> None:
         return
 
@@ -47,7 +47,7 @@ class DeleteWithoutSettling(_With):
     listing_type = _Unsettled
 
 
-class _Keeps(StockListing):
+class _Keeps(UnitList):
     async def _remove_units(self, record: Operation, units: Mapping[int, str]) -> None:
         return
 
@@ -61,7 +61,7 @@ class KeepDuplicates(_With):
     listing_type = _Keeps
 
 
-class _RemovesFromFailed(StockListing):
+class _RemovesFromFailed(UnitList):
     async def after_lost_write(self, record: Operation, held: Mapping[int, str]) -> Operation | None:
         current = await self._operations.named(record.metadata.name)
         if current is not None:

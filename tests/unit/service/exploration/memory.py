@@ -13,7 +13,7 @@ from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.decoding import Listing, Page
 from gpu_runtime.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.service.selector import Selector
+from gpu_runtime.rest.selector import Selector
 
 T = TypeVar("T", bound=Object)
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

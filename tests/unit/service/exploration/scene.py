@@ -27,23 +27,23 @@ from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.background import SeedingQueue
-from gpu_runtime.service.claim import holder
+from gpu_runtime.rest.errors import ServiceError
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.errors import ServiceError
-from gpu_runtime.service.finishing import Finishing
-from gpu_runtime.service.handover import HandOver
-from gpu_runtime.service.made import Made
-from gpu_runtime.service.operations import Operations, unfinished
+from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.operations.records import Operations, unfinished
+from gpu_runtime.service.operations.sweeper import BY_OPERATION, Sweeper, by_operation
+from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.requests import CreateGPUUnit
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
-from gpu_runtime.service.stock import Seeding
-from gpu_runtime.service.stockpools import StockPools
-from gpu_runtime.service.sweeper import BY_OPERATION, Sweeper, by_operation
-from gpu_runtime.service.units import Units
+from gpu_runtime.service.stock.claim import holder
+from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
+from gpu_runtime.service.stock.pools import StockPools
+from gpu_runtime.service.stock.seeding import Seeding
+from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.units.handover import HandOver
+from gpu_runtime.service.units.units import Units
 from unit.service.exploration.memory import Process, Turn
 from unit.service.exploration.states import Comparable
 from unit.service.exploration.stock_objects import PODS, a_stock_unit, its_pod
@@ -66,7 +66,7 @@ class Chance(Random):
         return seq[self._choose(len(seq))]
 
 
-class Impatient(Finishing):
+class Impatient(OperationWaiter):
     """A replay that does not wait: two executors of one operation at once are what is explored."""
 
     async def wait(self, record: Operation, seconds: float) -> bool:
@@ -219,7 +219,7 @@ class Scene:
             PLATFORM,
             Reader(self.memory, GPU_UNITS, cache),
             Namespaces(self.memory, cache_of_namespaces),
-            self._handover(self.memory, operations, self._shelf(cache, choose)),
+            self._handover(self.memory, operations, self._picker(cache, choose)),
             Impatient(Store[Operation]()),
         )
 
@@ -234,17 +234,17 @@ class Scene:
         records.replace(
             [each for each in self.memory.of_kind(OPERATIONS) if "unfinished" in str(each.metadata.labels)], "1"
         )
-        shelf = self._shelf(cache, self._choose)
+        picker = self._picker(cache, self._choose)
         pools = Store[StockPool]()
         readers = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
         namespaces = Namespaces(self.memory, Store[Namespace]())
-        seeding = Seeding(self.memory, operations, shelf, PLATFORM.stock_namespace)
+        seeding = Seeding(self.memory, operations, picker, PLATFORM.stock_namespace)
         return Sweeper(
             self.memory,
             operations,
             PLATFORM,
-            self._handover(self.memory, operations, shelf),
-            StockPools(self.memory, operations, PLATFORM, readers[1], namespaces, Made(*readers)),
+            self._handover(self.memory, operations, picker),
+            StockPools(self.memory, operations, PLATFORM, readers[1], namespaces, CreatedObjects(*readers)),
             SeedingQueue(seeding, operations),
             unfinished=records,
             units=cache,
@@ -287,8 +287,8 @@ class Scene:
     def _operations(self) -> Operations:
         return Operations(self.memory, PLATFORM.system_namespace, self.clock)
 
-    def _shelf(self, cache: Store[GPUUnit], choose: Choose) -> Shelf:
-        return Shelf(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(choose), self.clock)
+    def _picker(self, cache: Store[GPUUnit], choose: Choose) -> StockPicker:
+        return StockPicker(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(choose), self.clock)
 
     def _store(self, units: Sequence[GPUUnit]) -> Store[GPUUnit]:
         store = Store[GPUUnit]()

@@ -9,7 +9,7 @@ from random import Random
 import structlog
 
 from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
-from gpu_runtime.service.handover import HandOver
+from gpu_runtime.service.units.handover import HandOver
 from unit.service.exploration.memory import Process
 from unit.service.exploration.scene import Scene
 

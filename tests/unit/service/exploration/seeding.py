@@ -28,26 +28,26 @@ from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound, Unreachable
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.background import SeedingQueue
+from gpu_runtime.rest.errors import ServiceError
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.errors import ServiceError
-from gpu_runtime.service.handover import HandOver
-from gpu_runtime.service.made import Made
-from gpu_runtime.service.operations import Operations
+from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.operations.records import Operations
+from gpu_runtime.service.operations.sweeper import BY_OPERATION, Sweeper, by_operation
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.shelf import BY_SPEC, Shelf, by_spec
-from gpu_runtime.service.stock import Seeding, Work
-from gpu_runtime.service.stock_units import StockUnits
-from gpu_runtime.service.stockpools import StockPools
-from gpu_runtime.service.sweeper import BY_OPERATION, Sweeper, by_operation
+from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
+from gpu_runtime.service.stock.pools import StockPools
+from gpu_runtime.service.stock.seeding import Seeding, Work
+from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.stock.stock_units import StockUnits
+from gpu_runtime.service.units.handover import HandOver
 from unit.service.exploration.memory import Process, Turn
 from unit.service.exploration.recorded import Recorded
 from unit.service.exploration.scene import PLATFORM, Impatient, Violation
 
 R = TypeVar("R")
-Caches = tuple[Store[Operation], Store[GPUUnit], Store[StockPool], Namespaces, Shelf]
+Caches = tuple[Store[Operation], Store[GPUUnit], Store[StockPool], Namespaces, StockPicker]
 STOCK = PLATFORM.stock_namespace
 MOST_TRIES = 20
 MOST_PASSES = 12
@@ -216,17 +216,17 @@ class SeedingScene:
         if self._replicas % self.caches_last == 0:
             self._caches = self._snapshot()
         self._replicas += 1
-        records, cache, pools, namespaces, shelf = self._caches
+        records, cache, pools, namespaces, picker = self._caches
         operations = Operations(self.memory, PLATFORM.system_namespace, self.clock)
-        seeding = self.rules.seeding(self.memory, operations, shelf, STOCK, one_by_one)
+        seeding = self.rules.seeding(self.memory, operations, picker, STOCK, one_by_one)
         queue = SeedingQueue(seeding, operations)
         units, of_pools = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
         sweeper = Sweeper(
             self.memory,
             operations,
             PLATFORM,
-            HandOver(self.memory, operations, shelf),
-            StockPools(self.memory, operations, PLATFORM, of_pools, namespaces, Made(units, of_pools)),
+            HandOver(self.memory, operations, picker),
+            StockPools(self.memory, operations, PLATFORM, of_pools, namespaces, CreatedObjects(units, of_pools)),
             queue,
             unfinished=records,
             units=cache,
@@ -245,5 +245,5 @@ class SeedingScene:
         records.replace(self._unfinished(), "1")
         cache.replace(self.memory.of_kind(GPU_UNITS), "1")
         places.replace(self.memory.of_kind(NAMESPACES), "1")
-        shelf = Shelf(self.memory, cache, STOCK, lambda _: True, self.rng)
-        return records, cache, Store[StockPool](), Namespaces(self.memory, places), shelf
+        picker = StockPicker(self.memory, cache, STOCK, lambda _: True, self.rng)
+        return records, cache, Store[StockPool](), Namespaces(self.memory, places), picker

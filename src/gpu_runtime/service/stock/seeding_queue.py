@@ -10,9 +10,9 @@ import structlog
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.kube.backoff import JitteredBackoff
 from gpu_runtime.kube.errors import KubeError
-from gpu_runtime.service.errors import ServiceError
-from gpu_runtime.service.operations import Operations, unfinished
-from gpu_runtime.service.stock import Seeding
+from gpu_runtime.rest.errors import ServiceError
+from gpu_runtime.service.operations.records import Operations, unfinished
+from gpu_runtime.service.stock.seeding import Seeding
 
 WORKERS = 2
 

@@ -7,24 +7,24 @@ import asyncio
 from structlog.testing import capture_logs
 
 from gpu_runtime.kube.errors import Unreachable
-from gpu_runtime.service.aftermath import Aftermath
+from gpu_runtime.service.operations.after_reply import AfterReply
 
 
 async def test_a_caller_does_not_wait_for_it() -> None:
-    aftermath, release, done = Aftermath(), asyncio.Event(), asyncio.Event()
+    after_reply, release, done = AfterReply(), asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
         await release.wait()
         done.set()
 
-    await aftermath.later(work)
+    await after_reply.later(work)
     assert not done.is_set()
     release.set()
     await asyncio.wait_for(done.wait(), 30)
 
 
 async def test_it_goes_on_when_the_cluster_was_away() -> None:
-    aftermath, tries = Aftermath(), list[int]()
+    after_reply, tries = AfterReply(), list[int]()
 
     async def work() -> None:
         tries.append(1)
@@ -32,14 +32,14 @@ async def test_it_goes_on_when_the_cluster_was_away() -> None:
             raise Unreachable("away")
 
     with capture_logs() as said:
-        await aftermath.later(work)
-        await aftermath.finish(30)
+        await after_reply.later(work)
+        await after_reply.finish(30)
     assert len(tries) == 3
     assert [entry["problem"] for entry in said] == ["away", "away"]
 
 
 async def test_what_does_not_end_in_time_is_left_to_others() -> None:
-    aftermath, cancelled = Aftermath(), asyncio.Event()
+    after_reply, cancelled = AfterReply(), asyncio.Event()
 
     async def work() -> None:
         try:
@@ -47,23 +47,23 @@ async def test_what_does_not_end_in_time_is_left_to_others() -> None:
         finally:
             cancelled.set()
 
-    await aftermath.later(work)
+    await after_reply.later(work)
     await asyncio.sleep(0)
-    await aftermath.finish(0.01)
+    await after_reply.finish(0.01)
     assert not cancelled.is_set()
-    aftermath.stop()
+    after_reply.stop()
     await asyncio.wait_for(cancelled.wait(), 30)
 
 
 async def test_a_fault_of_ours_is_told_and_not_repeated() -> None:
-    aftermath, tries = Aftermath(), list[int]()
+    after_reply, tries = AfterReply(), list[int]()
 
     async def work() -> None:
         tries.append(1)
         raise ValueError("a fault")
 
     with capture_logs() as said:
-        await aftermath.later(work)
-        await aftermath.finish(30)
+        await after_reply.later(work)
+        await after_reply.finish(30)
     assert len(tries) == 1
     assert [entry["log_level"] for entry in said] == ["error"]

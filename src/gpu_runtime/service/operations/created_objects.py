@@ -9,7 +9,7 @@ from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.service.reading import Reader
 
 
-class Made:
+class CreatedObjects:
     """Knows whether the object of a finished operation is still there. Another of the same name is not it."""
 
     def __init__(self, units: Reader[GPUUnit], pools: Reader[StockPool]) -> None:

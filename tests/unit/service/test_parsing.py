@@ -8,10 +8,10 @@ import pytest
 from msgspec import UNSET
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
-from gpu_runtime.service.errors import InvalidRequest
-from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.units import changed_spec, spec_patch
+from gpu_runtime.rest.errors import InvalidRequest
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
+from gpu_runtime.service.units.units import changed_spec, spec_patch
 
 UNIT: dict[str, Any] = {"operationID": "a", "name": "n", "specName": "g", "image": "i"}
 PORTS = [{"name": "http", "port": 80}]

@@ -1,4 +1,4 @@
-"""The shelf: which stock can be handed over right now, and which one an operation takes."""
+"""The picker: which stock can be handed over right now, and which one an operation takes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpu_runtime.api.v1alpha1.operation import StockChoice
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.store import Store
+from gpu_runtime.rest.errors import InsufficientCapacity, Unavailable
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import InsufficientCapacity, Unavailable
-from gpu_runtime.service.nodes import Nodes
-from gpu_runtime.service.ready_stock import ReadyStock, age, state
+from gpu_runtime.service.stock.nodes import Nodes
+from gpu_runtime.service.stock.ready_stock import ReadyStock, age, state
 
 # Picking always the oldest makes all clients fight for one unit; picking among these costs 1.6 writes a claim.
 OLDEST = 40
@@ -31,7 +31,7 @@ def by_spec(unit: GPUUnit) -> Iterable[str]:
     return (f"{unit.metadata.namespace}/{unit.spec.specName}",)
 
 
-class Shelf:
+class StockPicker:
     """Chooses among Ready and unclaimed stock on usable nodes."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Shelf:
         self._clock = clock
         self._ready = ReadyStock(units, namespace)
         self._promised: dict[str, float] = {}  # UID and since when, the oldest first
-        self._rng = rng or Random()  # noqa: S311  spreads clients over the shelf, guards nothing
+        self._rng = rng or Random()  # noqa: S311  spreads clients over the picker, guards nothing
 
     async def choose(self, spec: str, tried: Collection[str] = ()) -> StockChoice:
         """A unit that is not among those tried; InsufficientCapacity says what there is."""

@@ -13,8 +13,8 @@ import msgspec
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.kube.store import Delta, Store
-from gpu_runtime.service.selector import EVERYTHING, Selector
-from gpu_runtime.service.views import UnitView
+from gpu_runtime.rest.selector import EVERYTHING, Selector
+from gpu_runtime.rest.views import UnitView
 
 MOST_KEPT = 4096  # changes that are kept: a watcher may be so many behind
 GROUP = 16  # watchers that are woken in one turn of the event loop

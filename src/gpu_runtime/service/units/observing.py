@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1 import labels
@@ -18,12 +17,13 @@ from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.decoding import Listing
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Store, version_number
+from gpu_runtime.rest.errors import Missing, Unavailable
+from gpu_runtime.rest.views import EventView, UnitView
 from gpu_runtime.service.cluster import GPU_UNITS
-from gpu_runtime.service.errors import Missing, Unavailable
-from gpu_runtime.service.feed import Change, Expired, Feed, Wanted
 from gpu_runtime.service.platform import Platform
-from gpu_runtime.service.units import Units
-from gpu_runtime.service.views import UnitView, unit_view
+from gpu_runtime.service.units.feed import Change, Expired, Feed, Wanted
+from gpu_runtime.service.units.units import Units
+from gpu_runtime.service.views import unit_view
 
 MOST_EVENTS = 500
 RELIST_SECONDS = 1.0
@@ -60,19 +60,6 @@ class Event(Struct, frozen=True, kw_only=True):
 
 PODS = Resource("", "v1", "Pod", "pods", Pod)
 EVENTS = Resource("", "v1", "Event", "events", Event)
-
-
-class EventView(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Something that happened to a unit or to what it consists of."""
-
-    object: Annotated[str, Meta(description="Kind and name, such as Pod/demo-5d9c.")]
-    type: str
-    reason: str
-    message: str
-    count: int = 1
-    source: str = ""
-    firstAt: datetime | None = None
-    lastAt: datetime | None = None
 
 
 class Observing:

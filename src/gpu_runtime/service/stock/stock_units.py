@@ -10,19 +10,20 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube import errors as kube
-from gpu_runtime.service.background import SeedingQueue
-from gpu_runtime.service.canonical import request_hash
-from gpu_runtime.service.claim import holder
+from gpu_runtime.rest.errors import Clash, InvalidRequest, Missing, ServiceError, Unavailable
+from gpu_runtime.rest.requests import CreateStockUnits
+from gpu_runtime.rest.views import Job, UnitView
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import Clash, InvalidRequest, Missing, ServiceError, Unavailable
-from gpu_runtime.service.finishing import Finishing
 from gpu_runtime.service.listing import Filter, Listed, listed
-from gpu_runtime.service.operations import Ask, Operations, check_same, unfinished
+from gpu_runtime.service.operations.records import Ask, Operations, check_same, unfinished
+from gpu_runtime.service.operations.request_hash import request_hash
+from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.stock import Seeding, batch_prefix
-from gpu_runtime.service.views import Job, UnitView, job_view, unit_view
+from gpu_runtime.service.stock.claim import holder
+from gpu_runtime.service.stock.seeding import Seeding, batch_prefix
+from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.views import job_view, unit_view
 
 MOST_TURNS = 5
 
@@ -39,7 +40,7 @@ class StockUnits:
         namespaces: Namespaces,
         seeding: Seeding,
         queue: SeedingQueue,
-        finishing: Finishing,
+        waiter: OperationWaiter,
     ) -> None:
         self._cluster = cluster
         self._operations = operations
@@ -48,7 +49,7 @@ class StockUnits:
         self._namespaces = namespaces
         self._seeding = seeding
         self._queue = queue
-        self._finishing = finishing
+        self._waiter = waiter
 
     async def seed(self, request: CreateStockUnits, sent: Mapping[str, Any], owner: str = "") -> tuple[Job, bool]:
         """The job, and whether it was begun by this very request."""
@@ -84,7 +85,7 @@ class StockUnits:
             if holder(unit):
                 raise Clash(f"stock unit {name} is being handed over; delete the unit that it becomes, or try again")
             meta = unit.metadata
-            await self._seeding.listing.settle(unit)
+            await self._seeding.unit_list.settle(unit)
             try:
                 await self._cluster.delete(GPU_UNITS, key, uid=meta.uid, resource_version=meta.resourceVersion)
             except kube.NotFound as error:
@@ -120,7 +121,7 @@ class StockUnits:
                 return await self._operations.named(record.metadata.name)
             self._queue.submit(record, resumed=True)
         if unfinished(record):
-            await self._finishing.wait(record, self._platform.replay_seconds)
+            await self._waiter.wait(record, self._platform.replay_seconds)
             current = await self._operations.named(record.metadata.name)
             if current is None or current.metadata.uid != record.metadata.uid:
                 return current

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from gpu_runtime.api.validation import FieldError
 
 RETRY_SECONDS = 2
+
+
+class ErrorBody(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why a request was refused."""
+
+    code: Annotated[str, Meta(description="For programs, such as invalid_request.")]
+    message: Annotated[str, Meta(description="For people: what is wrong, and what to do about it.")]
+    details: Annotated[list[FieldError], Meta(description="Every field at fault.")] = []
+
+
+class ErrorEnvelope(Struct, frozen=True, kw_only=True):
+    error: ErrorBody
 
 
 class ServiceError(Exception):
@@ -75,7 +90,7 @@ class AlreadyExists(Clash):
 
 
 class SpecConflict(Clash):
-    """A spec name has one envelope, and this is another."""
+    """A spec name stands for one size, and this is another."""
 
     code = "spec_conflict"
 

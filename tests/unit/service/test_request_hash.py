@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from equipment.mutation import mutant
 from gpu_runtime.api.schema import Node, describe
-from gpu_runtime.service import requests
-from gpu_runtime.service.canonical import OPERATION_ID, request_hash
-from gpu_runtime.service.requests import CreateGPUUnit, CreateStockPool, CreateStockUnits
+from gpu_runtime.rest import requests
+from gpu_runtime.rest.requests import CreateGPUUnit, CreateStockPool, CreateStockUnits
+from gpu_runtime.service.operations.request_hash import OPERATION_ID, request_hash
 
 POOL: dict[str, Any] = {
     "operationID": "a",
@@ -122,8 +122,8 @@ CASES = [(type_, path, node) for type_ in CREATES for path, node in fields(descr
 @pytest.mark.parametrize(
     ("type_", "path", "node"), CASES, ids=[f"{each.__name__}.{'.'.join(map(str, path))}" for each, path, _ in CASES]
 )
-@mutant("service/canonical.py", "if name != OPERATION_ID}", 'if name not in (OPERATION_ID, "access")}')
-@mutant("service/canonical.py", "if name != OPERATION_ID}", 'if name not in (OPERATION_ID, "namespace")}')
+@mutant("service/operations/request_hash.py", "if name != OPERATION_ID}", 'if name not in (OPERATION_ID, "access")}')
+@mutant("service/operations/request_hash.py", "if name != OPERATION_ID}", 'if name not in (OPERATION_ID, "namespace")}')
 def test_every_field_of_a_request_counts(type_: type[msgspec.Struct], path: tuple[str | int, ...], node: Node) -> None:
     one, other = two_values(node)
     documents: list[dict[str, Any]] = [{}, carrying(path, one), carrying(path, other)]

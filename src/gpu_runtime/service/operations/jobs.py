@@ -5,21 +5,22 @@ from __future__ import annotations
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.errors import BadRequest, Gone
+from gpu_runtime.rest.errors import Clash, Missing
+from gpu_runtime.rest.views import Job, JobType
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
-from gpu_runtime.service.errors import Clash, Missing
 from gpu_runtime.service.listing import Listed
-from gpu_runtime.service.made import Made
-from gpu_runtime.service.operations import Operations
-from gpu_runtime.service.views import JOB_TYPES, OPERATION_TYPES, Job, JobType, job_view
+from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.operations.records import Operations
+from gpu_runtime.service.views import JOB_TYPES, OPERATION_TYPES, job_view
 
 
 class Jobs:
     """The use cases of jobs."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, made: Made) -> None:
+    def __init__(self, cluster: Cluster, operations: Operations, created: CreatedObjects) -> None:
         self._cluster = cluster
         self._operations = operations
-        self._made = made
+        self._created = created
 
     async def get(self, operation_id: str, type_: JobType | None = None) -> Job:
         """The job of that type; without a type the newest, because ids of different types are independent."""
@@ -28,7 +29,7 @@ class Jobs:
         if not found:
             raise Missing("job", f"there is no job with operationID {operation_id}")
         record = max(found, key=_age)
-        return job_view(record, deleted=await self._made.deleted(record))
+        return job_view(record, deleted=await self._created.deleted(record))
 
     async def list(self, *, limit: int, token: str) -> Listed[Job]:
         query = Query(OPERATIONS, self._operations.namespace)

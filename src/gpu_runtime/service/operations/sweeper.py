@@ -23,14 +23,14 @@ from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.background import SeedingQueue
-from gpu_runtime.service.claim import CLAIMED_FOR, Claims, holder
+from gpu_runtime.rest.errors import ServiceError
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS, Cluster
-from gpu_runtime.service.errors import ServiceError
-from gpu_runtime.service.handover import HandOver
-from gpu_runtime.service.operations import Operations, batch_of, unfinished
+from gpu_runtime.service.operations.records import Operations, batch_of, unfinished
 from gpu_runtime.service.platform import Platform
-from gpu_runtime.service.stockpools import StockPools
+from gpu_runtime.service.stock.claim import CLAIMED_FOR, Claims, holder
+from gpu_runtime.service.stock.pools import StockPools
+from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.units.handover import HandOver
 
 RETIRE_SECONDS = 3600.0
 BY_OPERATION = "operation"

@@ -17,11 +17,7 @@ from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Decisions, ObjectReference, Operation, StockChoice
 from gpu_runtime.kube import errors as kube
-from gpu_runtime.service.aftermath import Later, at_once
-from gpu_runtime.service.claim import Claims
-from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.envelope import Envelope
-from gpu_runtime.service.errors import (
+from gpu_runtime.rest.errors import (
     AlreadyExists,
     Clash,
     InsufficientCapacity,
@@ -29,11 +25,15 @@ from gpu_runtime.service.errors import (
     ServiceError,
     Unavailable,
 )
-from gpu_runtime.service.operations import Ask, Operations, made_by, marks
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateGPUUnit
+from gpu_runtime.service.cluster import GPU_UNITS, Cluster
+from gpu_runtime.service.operations.after_reply import Later, at_once
+from gpu_runtime.service.operations.records import Ask, Operations, made_by, marks
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
-from gpu_runtime.service.requests import CreateGPUUnit
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.shelf import Shelf
+from gpu_runtime.service.stock.claim import Claims
+from gpu_runtime.service.stock.picker import StockPicker
+from gpu_runtime.service.stock.unit_size import UnitSize
 
 MOST_TURNS = 20
 
@@ -74,16 +74,16 @@ class Walk:
 class HandOver:
     """Executes operations of type CreateGPUUnit."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, shelf: Shelf, later: Later = at_once) -> None:
+    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker, later: Later = at_once) -> None:
         self._cluster = cluster
         self._operations = operations
-        self._shelf = shelf
+        self._picker = picker
         self._later = later
         self._claims = Claims(cluster)
 
     async def begin(self, ask: Ask, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
         """Chooses stock and writes the record; nothing else may be done before it is there."""
-        choice = await self._shelf.choose(request.specName)
+        choice = await self._picker.choose(request.specName)
         makes = ObjectReference(kind="GPUUnit", namespace=namespace, name=request.name)
         return await self._operations.begin(ask, makes=makes, decisions=Decisions(stock=choice))
 
@@ -94,7 +94,7 @@ class HandOver:
             if walk.record.status.phase == "Failed":
                 raise GivenUp
             choice = walk.choice
-            stock = await self._claims.take(choice, walk.record, self._shelf.find(choice))
+            stock = await self._claims.take(choice, walk.record, self._picker.find(choice))
             if stock is None:
                 await self._choose_again(walk)
                 continue
@@ -145,7 +145,7 @@ class HandOver:
         walk.tried.add(walk.choice.uid)
         request = parse(CreateGPUUnit, walk.record.spec.request)
         try:
-            choice = await self._shelf.choose(request.specName, walk.tried)
+            choice = await self._picker.choose(request.specName, walk.tried)
         except InsufficientCapacity as shortage:
             await self._fail(walk, shortage)
             return
@@ -176,7 +176,7 @@ class HandOver:
         if unit is None:
             return None
         if _made_under(unit, record):
-            if Envelope.of(unit.spec) != Envelope.of(wanted.spec):
+            if UnitSize.of(unit.spec) != UnitSize.of(wanted.spec):
                 await self._fail(
                     walk, Clash("the stock of this spec changed its size meanwhile; send the request again")
                 )
@@ -253,7 +253,7 @@ def provenance(choice: StockChoice) -> dict[str, str]:
 
 
 def inert_unit(record: Operation, stock: GPUUnit) -> GPUUnit:
-    """The unit that the record asks for, in the envelope of the stock; without provenance nothing is built for it."""
+    """The unit that the record asks for, of the same size as the stock; without provenance nothing is built for it."""
     request = parse(CreateGPUUnit, record.spec.request)
     where = record.status.objects[0]
     made_labels, made_notes = marks(record)

@@ -16,9 +16,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
 from gpu_runtime.kube import errors as kube
-from gpu_runtime.service.canonical import request_hash
-from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import (
+from gpu_runtime.rest.errors import (
     AlreadyExists,
     Clash,
     Forbidden,
@@ -27,14 +25,17 @@ from gpu_runtime.service.errors import (
     Missing,
     Unavailable,
 )
-from gpu_runtime.service.finishing import Finishing
-from gpu_runtime.service.handover import GivenUp, HandedOver, HandOver
+from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
+from gpu_runtime.rest.views import UnitView
+from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.listing import Filter, Listed, listed
-from gpu_runtime.service.operations import Ask, Operations, check_same, unfinished
+from gpu_runtime.service.operations.records import Ask, Operations, check_same, unfinished
+from gpu_runtime.service.operations.request_hash import request_hash
+from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.requests import CreateGPUUnit, UpdateGPUUnit
-from gpu_runtime.service.views import UnitView, unit_view
+from gpu_runtime.service.units.handover import GivenUp, HandedOver, HandOver
+from gpu_runtime.service.views import unit_view
 
 BEGINNINGS = 3  # how often one request begins anew when it is given up under its hands
 UPDATES = 5
@@ -52,7 +53,7 @@ class Units:
         units: Reader[GPUUnit],
         namespaces: Namespaces,
         handover: HandOver,
-        finishing: Finishing,
+        waiter: OperationWaiter,
     ) -> None:
         self._cluster = cluster
         self._operations = operations
@@ -60,7 +61,7 @@ class Units:
         self._units = units
         self._namespaces = namespaces
         self._handover = handover
-        self._finishing = finishing
+        self._waiter = waiter
 
     async def create(self, request: CreateGPUUnit, sent: Mapping[str, Any], owner: str = "") -> tuple[UnitView, bool]:
         """The unit, and whether it was made by this very request."""
@@ -184,7 +185,7 @@ class Units:
     async def _finish(self, record: Operation, ask: Ask, *, new: bool) -> HandedOver | None:
         """Follows the record to its end; None when it was given up and may begin anew."""
         if not new and unfinished(record):
-            await self._finishing.wait(record, self._platform.replay_seconds)
+            await self._waiter.wait(record, self._platform.replay_seconds)
             current = await self._operations.named(record.metadata.name)
             if current is None:
                 return None

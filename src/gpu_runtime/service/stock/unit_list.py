@@ -17,14 +17,14 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, ordinal_of, seen_listed, unit_name, with_units
 from gpu_runtime.kube import errors as kube
+from gpu_runtime.rest.errors import AlreadyExists, Unavailable
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.errors import AlreadyExists, Unavailable
-from gpu_runtime.service.operations import Operations, batch_of, made_by
+from gpu_runtime.service.operations.records import Operations, batch_of, made_by
 
 MOST_TURNS = 20
 
 
-class StockListing:
+class UnitList:
     """Writes UIDs into records, and removes units that lost their number to another."""
 
     def __init__(self, cluster: Cluster, operations: Operations) -> None:

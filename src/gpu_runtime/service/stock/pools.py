@@ -12,18 +12,19 @@ from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube import errors as kube
-from gpu_runtime.service.canonical import request_hash
+from gpu_runtime.rest.errors import AlreadyExists, Missing, ServiceError, Unavailable
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockPool
+from gpu_runtime.rest.views import Job, StockPoolView
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
-from gpu_runtime.service.errors import AlreadyExists, Missing, ServiceError, Unavailable
 from gpu_runtime.service.listing import Filter, Listed, listed
-from gpu_runtime.service.made import Made
-from gpu_runtime.service.operations import Ask, Operations, check_same, made_by, marks, unfinished
+from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.operations.records import Ask, Operations, check_same, made_by, marks, unfinished
+from gpu_runtime.service.operations.request_hash import request_hash
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
-from gpu_runtime.service.requests import CreateStockPool
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.views import Job, StockPoolView, job_view, pool_view
+from gpu_runtime.service.views import job_view, pool_view
 
 MOST_TURNS = 10
 
@@ -38,14 +39,14 @@ class StockPools:
         platform: Platform,
         pools: Reader[StockPool],
         namespaces: Namespaces,
-        made: Made,
+        created: CreatedObjects,
     ) -> None:
         self._cluster = cluster
         self._operations = operations
         self._platform = platform
         self._pools = pools
         self._namespaces = namespaces
-        self._made = made
+        self._created = created
 
     async def create(self, request: CreateStockPool, sent: Mapping[str, Any], owner: str = "") -> tuple[Job, bool]:
         """The job, and whether it was begun by this very request."""
@@ -62,7 +63,7 @@ class StockPools:
                 record = await self.execute(record)
             if record is not None:
                 check_same(record, ask)  # the record may be new: another request may have taken the id since
-                return job_view(record, deleted=not new and await self._made.deleted(record)), new
+                return job_view(record, deleted=not new and await self._created.deleted(record)), new
         raise Unavailable("the operation was given up several times; send the request again")
 
     async def execute(self, record: Operation) -> Operation | None:

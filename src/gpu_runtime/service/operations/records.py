@@ -24,8 +24,8 @@ from gpu_runtime.api.v1alpha1.operation import (
 )
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from gpu_runtime.rest.errors import OperationConflict, Unavailable
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
-from gpu_runtime.service.errors import OperationConflict, Unavailable
 
 UNFINISHED = labels.UNFINISHED
 

@@ -19,7 +19,7 @@ async def at_once(work: Work) -> None:
     await work()
 
 
-class Aftermath:
+class AfterReply:
     """Work that goes on after the reply, until it is done or the process ends."""
 
     def __init__(self) -> None:

@@ -4,73 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Annotated
-
-from msgspec import Meta, Struct
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
-from gpu_runtime.service.envelope import Envelope
-from gpu_runtime.service.nodes import GPU_PRODUCT, Node, gpus
+from gpu_runtime.rest.views import HealthView, InventoryView, NodeView, SpecView
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Reader
-from gpu_runtime.service.shelf import Shelf
+from gpu_runtime.service.stock.nodes import GPU_PRODUCT, Node, gpus
+from gpu_runtime.service.stock.picker import StockPicker
+from gpu_runtime.service.stock.unit_size import UnitSize
 from gpu_runtime.service.views import shown
 
 Checks = Callable[[], Mapping[str, str | None]]
-
-
-class NodeView(Struct, frozen=True, kw_only=True):
-    """One node."""
-
-    name: str
-    ready: bool
-    schedulable: bool
-    gpuProduct: str
-    gpuCapacity: int
-    gpuAllocatable: int
-
-
-class SpecView(Struct, frozen=True, kw_only=True):
-    """One flavour: its size, its stock and the units made from it."""
-
-    specName: str
-    cpu: str
-    memory: str
-    gpu: int
-    handOverNow: Annotated[int, Meta(description="Stock that could be handed over right now.")]
-    stock: Annotated[dict[str, int], Meta(description="Stock by state, such as ready or claimed.")]
-    units: Annotated[dict[str, int], Meta(description="Users' units by phase.")]
-
-
-class InventoryView(Struct, frozen=True, kw_only=True):
-    """What there is."""
-
-    nodeCount: int
-    readyNodeCount: int
-    totalGPUCapacity: int
-    totalGPUAllocatable: int
-    nodes: list[NodeView]
-    specs: list[SpecView]
-
-
-class HealthView(Struct, frozen=True, kw_only=True):
-    """Whether this process can do its work, and a few numbers."""
-
-    status: Annotated[str, Meta(description="ok, or degraded while something is missing.")]
-    startedAt: datetime
-    uptimeSeconds: int
-    kubernetesConnected: bool
-    problems: Annotated[dict[str, str], Meta(description="What is missing, and why.")]
-    nodeCount: int
-    readyNodeCount: int
-    totalGPUCapacity: int
-    totalGPUAllocatable: int
-    stockPoolCount: int
-    stockUnitCount: int
-    activeUnitCount: int
 
 
 class Inventory:
@@ -79,7 +25,7 @@ class Inventory:
     def __init__(
         self,
         platform: Platform,
-        shelf: Shelf,
+        picker: StockPicker,
         units: Reader[GPUUnit],
         pools: Reader[StockPool],
         nodes: Reader[Node],
@@ -87,7 +33,7 @@ class Inventory:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._platform = platform
-        self._shelf = shelf
+        self._picker = picker
         self._units = units
         self._pools = pools
         self._nodes = nodes
@@ -129,29 +75,29 @@ class Inventory:
         )
 
     def _specs(self) -> list[SpecView]:
-        envelopes: dict[str, Envelope] = {}
+        sizes: dict[str, UnitSize] = {}
         stock: dict[str, Counter[str]] = defaultdict(Counter)
         active: dict[str, Counter[str]] = defaultdict(Counter)
         for unit in self._units.all():
             name = unit.spec.specName
             in_stock = unit.metadata.namespace == self._platform.stock_namespace
-            if in_stock or name not in envelopes:
-                envelopes[name] = Envelope.of(unit.spec)
+            if in_stock or name not in sizes:
+                sizes[name] = UnitSize.of(unit.spec)
             if in_stock:
-                stock[name][self._shelf.state(unit)] += 1
+                stock[name][self._picker.state(unit)] += 1
             else:
                 active[name][shown(unit).phase] += 1
         return [
             SpecView(
                 specName=name,
-                cpu=envelope.cpu,
-                memory=envelope.memory,
-                gpu=envelope.gpu,
+                cpu=size.cpu,
+                memory=size.memory,
+                gpu=size.gpu,
                 handOverNow=stock[name]["ready"],
                 stock=dict(sorted(stock[name].items())),
                 units=dict(sorted(active[name].items())),
             )
-            for name, envelope in sorted(envelopes.items())
+            for name, size in sorted(sizes.items())
         ]
 
 

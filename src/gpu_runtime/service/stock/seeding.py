@@ -17,16 +17,16 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, unit_name, with_units
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.client import Query
+from gpu_runtime.rest.errors import ServiceError, SpecConflict, Unavailable
+from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
-from gpu_runtime.service.envelope import ENVELOPE, Envelope
-from gpu_runtime.service.errors import ServiceError, SpecConflict, Unavailable
-from gpu_runtime.service.operations import UNFINISHED, Operations, batch_of, marks, unfinished
+from gpu_runtime.service.operations.records import UNFINISHED, Operations, batch_of, marks, unfinished
 from gpu_runtime.service.paging import every
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
-from gpu_runtime.service.requests import CreateStockUnits
-from gpu_runtime.service.rules import parse
-from gpu_runtime.service.shelf import Shelf
-from gpu_runtime.service.stock_listing import StockListing
+from gpu_runtime.service.stock.picker import StockPicker
+from gpu_runtime.service.stock.unit_list import UnitList
+from gpu_runtime.service.stock.unit_size import UNIT_SIZE, UnitSize
 
 CONCURRENCY = 8
 # So many units are made, then their UIDs are written into the record: 1,000 units cost 20 such writes.
@@ -72,47 +72,47 @@ class Seeding:
         self,
         cluster: Cluster,
         operations: Operations,
-        shelf: Shelf,
+        picker: StockPicker,
         namespace: str,
         together: Together[tuple[int, str | Exception]] = in_parallel,
     ) -> None:
         self._cluster = cluster
         self._operations = operations
-        self._shelf = shelf
+        self._picker = picker
         self._namespace = namespace
         self._together = together
-        self.listing = StockListing(cluster, operations)
+        self.unit_list = UnitList(cluster, operations)
 
     async def check_known(self, request: CreateStockUnits) -> None:
-        """SpecConflict when there is stock of this spec in another envelope: refused before a write.
+        """SpecConflict when there is stock of this spec in another size: refused before a write.
 
-        The cache only names the units to read: stock that was deleted a moment ago must not refuse a new envelope.
+        The cache only names the units to read: stock that was deleted a moment ago must not refuse a new size.
         """
-        wanted = Envelope.of(request)
-        for cached in self._shelf.cached(request.specName):
-            if Envelope.of(cached.spec) == wanted:
+        wanted = UnitSize.of(request)
+        for cached in self._picker.cached(request.specName):
+            if UnitSize.of(cached.spec) == wanted:
                 continue
             try:
                 unit = await self._cluster.get(GPU_UNITS, cached.metadata.key)
             except kube.NotFound:
                 continue
-            if unit.metadata.deletionTimestamp is None and Envelope.of(unit.spec) != wanted:
-                raise _conflict(request.specName, Envelope.of(unit.spec), wanted)
+            if unit.metadata.deletionTimestamp is None and UnitSize.of(unit.spec) != wanted:
+                raise _conflict(request.specName, UnitSize.of(unit.spec), wanted)
 
     async def check_live(self, record: Operation) -> None:
         """The same for all stock, after the record was written: of two rival batches, one at least sees the other."""
         request = parse(CreateStockUnits, record.spec.request)
-        wanted = Envelope.of(request)
-        others = f"{labels.SPEC_NAME}={request.specName},{ENVELOPE}!={wanted.digest}"
+        wanted = UnitSize.of(request)
+        others = f"{labels.SPEC_NAME}={request.specName},{UNIT_SIZE}!={wanted.digest}"
         async for unit in every(self._cluster, Query(GPU_UNITS, self._namespace, labels=others)):
-            if Envelope.of(unit.spec) != wanted:
-                raise _conflict(request.specName, Envelope.of(unit.spec), wanted)
+            if UnitSize.of(unit.spec) != wanted:
+                raise _conflict(request.specName, UnitSize.of(unit.spec), wanted)
         async for other in every(self._cluster, Query(OPERATIONS, record.metadata.namespace, labels=UNFINISHED)):
             if other.spec.type != "CreateStockUnits" or other.metadata.uid == record.metadata.uid:
                 continue
             rival = parse(CreateStockUnits, other.spec.request)
-            if rival.specName == request.specName and Envelope.of(rival) != wanted:
-                raise _conflict(request.specName, Envelope.of(rival), wanted)
+            if rival.specName == request.specName and UnitSize.of(rival) != wanted:
+                raise _conflict(request.specName, UnitSize.of(rival), wanted)
 
     async def execute(self, record: Operation, *, resumed: bool) -> Operation | None:
         """Makes the units that are missing and ends the record; None when the record is gone.
@@ -163,10 +163,10 @@ class Seeding:
         try:
             return (await self._cluster.create(GPU_UNITS, wanted)).metadata.uid
         except kube.AlreadyExists:
-            return await self.listing.adopt(walk.record, wanted.metadata.key)
+            return await self.unit_list.adopt(walk.record, wanted.metadata.key)
         except CLIENT_ERRORS:
             # The server checks quotas before names: the quota may be full because our own unit already exists.
-            if uid := await self.listing.adopt(walk.record, wanted.metadata.key):
+            if uid := await self.unit_list.adopt(walk.record, wanted.metadata.key):
                 return uid
             raise
 
@@ -183,8 +183,8 @@ class Seeding:
             if walk.held:
                 return await self._operations.save(record, units=units)
         except (kube.Conflict, kube.NotFound):
-            return await self.listing.after_lost_write(record, walk.held)
-        return await self.listing.after_lost_write(record, {})
+            return await self.unit_list.after_lost_write(record, walk.held)
+        return await self.unit_list.after_lost_write(record, {})
 
 
 def batch_prefix(request: CreateStockUnits) -> str:
@@ -193,7 +193,7 @@ def batch_prefix(request: CreateStockUnits) -> str:
 
 
 def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GPUUnit:
-    """One reservation: built-in image, nothing but its envelope."""
+    """One reservation: built-in image, nothing but its size."""
     where = batch_of(record)
     name = unit_name(where.name, ordinal)
     made_labels, made_notes = marks(record)
@@ -206,7 +206,7 @@ def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GP
                 labels.MANAGED_BY: labels.MANAGER,
                 labels.UNIT: name,
                 labels.SPEC_NAME: request.specName,
-                ENVELOPE: Envelope.of(request).digest,
+                UNIT_SIZE: UnitSize.of(request).digest,
                 **made_labels,
             },
             annotations={
@@ -219,7 +219,7 @@ def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GP
     )
 
 
-def _conflict(spec: str, there: Envelope, wanted: Envelope) -> SpecConflict:
+def _conflict(spec: str, there: UnitSize, wanted: UnitSize) -> SpecConflict:
     return SpecConflict(
         f"spec {spec} stands for ({there}) and cannot also stand for ({wanted}): use another spec name, "
         "or delete the stock of this one first"

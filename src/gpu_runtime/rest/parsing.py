@@ -11,7 +11,7 @@ from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 from gpu_runtime.api.validation import FieldError, validate, without_nulls
-from gpu_runtime.service.errors import InvalidRequest
+from gpu_runtime.rest.errors import InvalidRequest
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -10,7 +10,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.kube.store import Delta, Store, version_number
 
 
-class Finishing:
+class OperationWaiter:
     """Tells when an operation leaves the cache of unfinished ones."""
 
     def __init__(self, unfinished: Store[Operation]) -> None:

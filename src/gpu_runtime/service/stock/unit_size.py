@@ -1,4 +1,4 @@
-"""The envelope of a spec: the resources that its stock holds."""
+"""The size of a unit: the resources that its stock holds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.group import GROUP
 
-# Label of stock: its envelope, in a form that a selector can compare.
-ENVELOPE = f"{GROUP}/envelope"
+# Label of stock: its size, in a form that a selector can compare.
+UNIT_SIZE = f"{GROUP}/envelope"
 
 
 class Sized(Protocol):
@@ -23,15 +23,15 @@ class Sized(Protocol):
     def gpu(self) -> int: ...
 
 
-class Envelope(NamedTuple):
-    """CPU, memory and GPUs by value: 1Gi and 1024Mi are one envelope."""
+class UnitSize(NamedTuple):
+    """CPU, memory and GPUs by value: 1Gi and 1024Mi are one size."""
 
     cpu: str
     memory: str
     gpu: int
 
     @classmethod
-    def of(cls, sized: Sized) -> Envelope:
+    def of(cls, sized: Sized) -> UnitSize:
         return cls(_value(sized.cpu), _value(sized.memory), sized.gpu)
 
     @property

@@ -1,0 +1,1 @@
+"""The REST contract as types: requests, views and errors. A client needs this package and `api` alone."""

@@ -1,0 +1,169 @@
+"""What clients get to see."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
+from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
+
+JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit"]
+JobStatus = Literal["pending", "running", "succeeded", "failed"]
+Lifecycle = Literal["stock", "instance"]
+
+Phase = Annotated[
+    str,
+    Meta(
+        description="Of the current spec. Pending before the controller has looked at the object, Progressing while it "
+        "has not acted on the last change of the spec."
+    ),
+]
+Generation = Annotated[
+    int, Meta(description="Counts changes of the spec; the status describes the spec of observedGeneration.")
+]
+
+
+class Job(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How far an operation is: what was persisted, never whether a runtime is ready."""
+
+    operationID: str
+    type: JobType
+    status: Annotated[JobStatus, Meta(description="Succeeded means that all objects are persisted.")]
+    error: Annotated[str, Meta(description="Why it failed, and what can be done.")] = ""
+    objectName: Annotated[
+        str, Meta(description="The object that it makes; for stock units, what their names begin with.")
+    ] = ""
+    objectNamespace: str = ""
+    createdAt: datetime | None = None
+    updatedAt: datetime | None = None
+    deleted: Annotated[
+        bool, Meta(description="Whether the object was deleted since. The operation does not make it again.")
+    ] = False
+
+
+class StockPoolView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A stock pool as it is now."""
+
+    name: str
+    namespace: str
+    specName: str
+    image: str = ""
+    memory: str = ""
+    gpu: int = 0
+    replicas: int
+    template: RuntimeTemplate = EMPTY_TEMPLATE
+    phase: Phase = ""
+    available: int = 0
+    allocated: int = 0
+    serviceName: str = ""
+    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
+    message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
+    generation: Generation = 0
+    observedGeneration: int = 0
+    operationID: str = ""
+    owner: str = ""
+    createdAt: datetime | None = None
+    deletingSince: datetime | None = None
+    resourceVersion: str = ""
+
+
+class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A GPU unit as it is now: a user's instance, or stock."""
+
+    name: str
+    namespace: str
+    lifecycle: Lifecycle = "instance"
+    specName: str = ""
+    image: str = ""
+    cpu: str = ""
+    memory: str = ""
+    gpu: int = 0
+    template: RuntimeTemplate = EMPTY_TEMPLATE
+    access: Access = DEFAULT_ACCESS
+    phase: Phase = ""
+    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
+    message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
+    readyReplicas: int = 0
+    generation: Generation = 0
+    observedGeneration: int = 0
+    serviceName: str = ""
+    accessURL: Annotated[str, Meta(description="Where users reach the unit.")] = ""
+    nodeName: str = ""
+    sourceStockName: Annotated[str, Meta(description="The stock unit that it consumed.")] = ""
+    sourceStockNamespace: str = ""
+    claimed: Annotated[bool, Meta(description="Of stock: whether a hand-over is under way.")] = False
+    operationID: str = ""
+    owner: str = ""
+    createdAt: datetime | None = None
+    deletingSince: datetime | None = None
+    deleted: Annotated[
+        bool, Meta(description="In the answer to a replay: the unit was made and has been deleted since.")
+    ] = False
+    resourceVersion: Annotated[str, Meta(description="Send it as If-Match to change exactly this version.")] = ""
+
+
+class EventView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Something that happened to a unit or to what it consists of."""
+
+    object: Annotated[str, Meta(description="Kind and name, such as Pod/demo-5d9c.")]
+    type: str
+    reason: str
+    message: str
+    count: int = 1
+    source: str = ""
+    firstAt: datetime | None = None
+    lastAt: datetime | None = None
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """One node."""
+
+    name: str
+    ready: bool
+    schedulable: bool
+    gpuProduct: str
+    gpuCapacity: int
+    gpuAllocatable: int
+
+
+class SpecView(Struct, frozen=True, kw_only=True):
+    """One flavour: its size, its stock and the units made from it."""
+
+    specName: str
+    cpu: str
+    memory: str
+    gpu: int
+    handOverNow: Annotated[int, Meta(description="Stock that could be handed over right now.")]
+    stock: Annotated[dict[str, int], Meta(description="Stock by state, such as ready or claimed.")]
+    units: Annotated[dict[str, int], Meta(description="Users' units by phase.")]
+
+
+class InventoryView(Struct, frozen=True, kw_only=True):
+    """What there is."""
+
+    nodeCount: int
+    readyNodeCount: int
+    totalGPUCapacity: int
+    totalGPUAllocatable: int
+    nodes: list[NodeView]
+    specs: list[SpecView]
+
+
+class HealthView(Struct, frozen=True, kw_only=True):
+    """Whether this process can do its work, and a few numbers."""
+
+    status: Annotated[str, Meta(description="ok, or degraded while something is missing.")]
+    startedAt: datetime
+    uptimeSeconds: int
+    kubernetesConnected: bool
+    problems: Annotated[dict[str, str], Meta(description="What is missing, and why.")]
+    nodeCount: int
+    readyNodeCount: int
+    totalGPUCapacity: int
+    totalGPUAllocatable: int
+    stockPoolCount: int
+    stockUnitCount: int
+    activeUnitCount: int

@@ -1,0 +1,1 @@
+"""What the whole platform holds and has left."""

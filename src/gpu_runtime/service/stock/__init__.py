@@ -1,0 +1,1 @@
+"""Warm stock: pools, seeding, which unit is picked and claimed."""
