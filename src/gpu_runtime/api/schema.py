@@ -14,6 +14,7 @@ from msgspec import NODEFAULT, inspect
 NodeType: TypeAlias = Literal[
     "object", "map", "array", "string", "integer", "number", "boolean", "int-or-string", "any"
 ]
+StructClass: TypeAlias = type[msgspec.Struct]
 NO_DEFAULT = object()
 
 
@@ -23,7 +24,7 @@ class Node:
 
     type: NodeType
     description: str = ""
-    struct: str = ""  # the name of the Struct that an object is
+    struct: StructClass | None = None  # the Struct that an object is
     fields: Mapping[str, Field] = field(default_factory=dict)
     items: Node | None = None  # of an array; of a map: its values
     enum: tuple[str, ...] = ()
@@ -109,9 +110,7 @@ def _struct(info: inspect.StructType, path: tuple[type, ...]) -> Node:
     if info.cls in path:
         raise TypeError(f"{info.cls.__name__} contains itself: a schema of it would never end")
     fields = {field.encode_name: _field(field, (*path, info.cls)) for field in info.fields}
-    return Node(
-        "object", description=(info.cls.__doc__ or "").split("\n\n")[0], struct=info.cls.__name__, fields=fields
-    )
+    return Node("object", description=(info.cls.__doc__ or "").split("\n\n")[0], struct=info.cls, fields=fields)
 
 
 def _field(field: inspect.Field, path: tuple[type, ...]) -> Field:

@@ -49,12 +49,30 @@ EVENT = {
 _QUANTITY = describe(QuantityText).check
 
 
-def document() -> dict[str, Any]:
+class Components:
+    """Schemas by the name of their Struct. TypeError when two Structs have one name: they would share one schema."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Any] = {}
+        self._structs: dict[str, type] = {}
+
+    def reference(self, struct: type, node: Node) -> dict[str, Any]:
+        name = struct.__name__
+        if self._structs.setdefault(name, struct) is not struct:
+            places = " and ".join(sorted({struct.__module__, self._structs[name].__module__}))
+            raise TypeError(f"two Structs of the REST API are called {name}, in {places}: rename one of them")
+        if name not in self.schemas:
+            self.schemas[name] = {}  # taken before its fields are looked at
+            self.schemas[name] = _object(node, self)
+        return {"$ref": f"#/components/schemas/{name}"}
+
+
+def document(routes: Iterable[AnyRoute] = ROUTES) -> dict[str, Any]:
     """The whole document; the same bytes for the same routes."""
-    schemas: dict[str, Any] = {}
+    components = Components()
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
-        paths.setdefault(BASE + route.path, {})[route.method.lower()] = _operation(route, schemas)
+    for route in routes:
+        paths.setdefault(BASE + route.path, {})[route.method.lower()] = _operation(route, components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -66,7 +84,7 @@ def document() -> dict[str, Any]:
         "security": [{}, {"bearer": []}],
         "paths": paths,
         "components": {
-            "schemas": dict(sorted(schemas.items())),
+            "schemas": dict(sorted(components.schemas.items())),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -77,16 +95,19 @@ def text() -> str:
     return msgspec.json.format(msgspec.json.encode(document()), indent=2).decode() + "\n"
 
 
-def _operation(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(route: AnyRoute, components: Components) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "tags": [route.tag],
         "operationId": _operation_id(route),
-        "parameters": [*_parameters(route.parameters, "path", schemas), *_parameters(route.query, "query", schemas)],
-        "responses": _responses(route, schemas),
+        "parameters": [
+            *_parameters(route.parameters, "path", components),
+            *_parameters(route.query, "query", components),
+        ],
+        "responses": _responses(route, components),
     }
     if route.body is not Nothing:
-        content: dict[str, Any] = {"schema": _schema(describe(route.body), schemas)}
+        content: dict[str, Any] = {"schema": _schema(describe(route.body), components)}
         if route.example is not None:
             content["example"] = dict(route.example)
         operation["requestBody"] = {"required": True, "content": {JSON: content}}
@@ -98,22 +119,22 @@ def _operation_id(route: AnyRoute) -> str:
     return route.method.lower() + "".join(word[:1].upper() + word[1:] for word in words)
 
 
-def _parameters(type_: Any, where: str, schemas: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def _parameters(type_: Any, where: str, components: Components) -> Iterable[dict[str, Any]]:
     for name, field in describe(type_).fields.items():
-        schema = _schema(field.node, schemas)
+        schema = _schema(field.node, components)
         described = schema.pop("description", "")
         parameter: dict[str, Any] = {"name": name, "in": where, "required": field.required, "schema": schema}
         yield {**parameter, "description": described} if described else parameter
 
 
-def _responses(route: AnyRoute, schemas: dict[str, Any]) -> dict[str, Any]:
+def _responses(route: AnyRoute, components: Components) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for answer in route.answers:
         entry = responses.setdefault(str(answer.status), {"description": answer.description})
-        content = _content(answer, schemas)
+        content = _content(answer, components)
         if content:
             entry.setdefault("content", {}).update(content)
-    errors = _schema(describe(ErrorEnvelope), schemas)
+    errors = _schema(describe(ErrorEnvelope), components)
     for status in error_codes(route):
         response: dict[str, Any] = {"description": ERRORS[status], "content": {JSON: {"schema": errors}}}
         if status in (429, 503):
@@ -135,42 +156,38 @@ def error_codes(route: AnyRoute) -> list[int]:
     return sorted(codes)
 
 
-def _content(answer: Answer, schemas: dict[str, Any]) -> dict[str, Any]:
+def _content(answer: Answer, components: Components) -> dict[str, Any]:
     if answer.status == HTTPStatus.NO_CONTENT:
         return {}
     if answer.media != JSON:
         return {answer.media: {"schema": EVENT if answer.media == EVENT_STREAM else {"type": "string"}}}
-    properties: dict[str, Any] = {"data": _schema(describe(answer.data), schemas)}
+    properties: dict[str, Any] = {"data": _schema(describe(answer.data), components)}
     if answer.paged:
         properties["continue"] = {"type": "string", "description": "Send it as `continue` for the next page."}
     return {JSON: {"schema": {"type": "object", "required": ["data"], "properties": properties}}}
 
 
-def _schema(node: Node, schemas: dict[str, Any]) -> dict[str, Any]:
+def _schema(node: Node, components: Components) -> dict[str, Any]:
     """The JSON schema of a description; Structs become components."""
-    if node.type == "object" and (name := node.struct):
-        if name not in schemas:
-            schemas[name] = {}  # taken before its fields are looked at
-            schemas[name] = _object(node, schemas)
-        reference: dict[str, Any] = {"$ref": f"#/components/schemas/{name}"}
-        return _nullable({**reference, **_described(node)}, node)
+    if node.type == "object" and node.struct is not None:
+        return _nullable({**components.reference(node.struct, node), **_described(node)}, node)
     schema: dict[str, Any] = {**_described(node), **_typed(node)}
     schema |= _limits(node)
     if node.items is not None:
         key = "items" if node.type == "array" else "additionalProperties"
-        schema[key] = _schema(node.items, schemas)
+        schema[key] = _schema(node.items, components)
     if node.default is not NO_DEFAULT and node.default is not None:
         schema["default"] = node.default
     return _nullable(schema, node)
 
 
-def _object(node: Node, schemas: dict[str, Any]) -> dict[str, Any]:
+def _object(node: Node, components: Components) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     if node.description:
         schema["description"] = node.description.strip()
     # As on the API server, null in an optional field means that the field is absent.
     schema["properties"] = {
-        name: _schema(replace(field.node, nullable=field.node.nullable or not field.required), schemas)
+        name: _schema(replace(field.node, nullable=field.node.nullable or not field.required), components)
         for name, field in node.fields.items()
     }
     required = [name for name, field in node.fields.items() if field.required]

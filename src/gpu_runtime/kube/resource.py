@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
+from gpu_runtime.api.kind import Kind
 from gpu_runtime.api.meta.object import Object
 
 T = TypeVar("T", bound=Object)
@@ -26,6 +27,11 @@ class Resource(Generic[T]):
     plural: str
     struct: type[T]
     namespaced: bool = True
+
+    @classmethod
+    def of(cls, kind: Kind[T]) -> Resource[T]:
+        """A kind of ours, read into its own Struct."""
+        return Resource(kind.group, kind.version, kind.kind, kind.plural, kind.type)
 
     @property
     def api_version(self) -> str:

@@ -70,5 +70,5 @@ class EndpointSlice(Struct, frozen=True, kw_only=True):
     ports: list[EndpointPort] | None = None
 
 
-UNITS = Resource(GPU_UNIT.group, GPU_UNIT.version, GPU_UNIT.kind, GPU_UNIT.plural, UnitView)
+UNITS = Resource.of(GPU_UNIT).view(UnitView)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", EndpointSlice)

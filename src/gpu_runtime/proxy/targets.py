@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.kube.store import Store
@@ -16,8 +17,6 @@ from gpu_runtime.proxy.kinds import (
     SERVICE_NAME,
     UNITS,
     EndpointSlice,
-    PortView,
-    UnitSpecView,
     UnitView,
 )
 
@@ -57,7 +56,7 @@ class Targets:
         unit = self._units.get(key)
         if unit is None:
             raise UnitNotFound(f"there is no GPU unit {key.name} in namespace {key.namespace}")
-        port = _primary_port(unit.spec)
+        port = primary_port(unit.spec.access, unit.spec.template.ports)
         if port is None:
             raise UnitNotFound(f"GPU unit {key} has no port that could be reached")
         scheme = unit.spec.access.scheme
@@ -92,11 +91,6 @@ def _service_of(piece: EndpointSlice) -> Iterable[str]:
     service = piece.metadata.labels.get(SERVICE_NAME)
     if service and piece.addressType in IP_FAMILIES:
         yield f"{piece.metadata.namespace}/{service}"
-
-
-def _primary_port(spec: UnitSpecView) -> PortView | None:
-    wanted = spec.access.primaryPort
-    return next((port for port in spec.template.ports if wanted in (None, port.name)), None)
 
 
 def _why(unit: UnitView) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
-from gpu_runtime.api.kind import Kind
 from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.kube.client import Query
@@ -15,13 +14,9 @@ from gpu_runtime.kube.resource import Resource
 T = TypeVar("T", bound=Object)
 
 
-def _resource(kind: Kind[T]) -> Resource[T]:
-    return Resource(kind.group, kind.version, kind.kind, kind.plural, kind.type)
-
-
-GPU_UNITS = _resource(GPU_UNIT)
-STOCK_POOLS = _resource(STOCK_POOL)
-OPERATIONS = _resource(OPERATION)
+GPU_UNITS = Resource.of(GPU_UNIT)
+STOCK_POOLS = Resource.of(STOCK_POOL)
+OPERATIONS = Resource.of(OPERATION)
 
 
 class Cluster(Protocol):

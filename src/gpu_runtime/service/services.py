@@ -69,7 +69,7 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     namespaces = Namespaces(client, manager.cache(Query(NAMESPACES)))
     waiter = OperationWaiter(unfinished)
     nodes = Nodes(client, node_cache)
-    picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes.usable, nodes=nodes)
+    picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
     made = CreatedObjects(units, pools)
     after_reply = AfterReply()

@@ -16,9 +16,9 @@ from equipment.judge import Timeline, Witness, list_objects, timeline
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
+from gpu_runtime.api.v1alpha1.provenance import is_inert, provenance
 from gpu_runtime.config import Health, OperationSettings, RuntimeApiSettings
 from gpu_runtime.controllers.gpuunit.admission import Admit, Remove, admission
-from gpu_runtime.controllers.gpuunit.role import is_inert, provenance
 from gpu_runtime.controllers.gpuunit.stock_gate import Listed, is_gated, listing
 from gpu_runtime.http.server import RuntimeApi
 from gpu_runtime.kube import Client, Query, load_config

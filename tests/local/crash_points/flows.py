@@ -14,8 +14,8 @@ from equipment.clock import Later
 from equipment.fault_proxy import CrashPoint, FaultProxy, crash_points
 from equipment.judge import orphans
 from equipment.waiting import eventually
+from gpu_runtime.api.v1alpha1.provenance import is_inert
 from gpu_runtime.config import ControllerManagerSettings, StockSettings
-from gpu_runtime.controllers.gpuunit.role import is_inert
 from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube import Client, Manager, Recorder, load_config
 from gpu_runtime.kube.errors import AlreadyExists

@@ -15,7 +15,7 @@ from local.crash_points.flows import FLOWS, clean_run, crash, in_this_process, r
 
 
 @mutant(
-    "controllers/gpuunit/role.py",
+    "api/v1alpha1/provenance.py",
     "return notes | ({SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else {})",
     "return notes",
 )

@@ -8,8 +8,8 @@ from equipment.builders import a_stock_unit, a_unit, an_operation
 from equipment.builders.product import OperationBuilder
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NODE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.operation import StockChoice
+from gpu_runtime.api.v1alpha1.provenance import is_inert, provenance, source_of
 from gpu_runtime.controllers.gpuunit.admission import Admit, Refuse, Remove, Wait, admission
-from gpu_runtime.controllers.gpuunit.role import is_inert, provenance, source_of
 
 STOCK = a_stock_unit("stock-1").with_uid("stock-uid")
 MINE = an_operation("op-1").with_uid("op-uid").choosing(STOCK)

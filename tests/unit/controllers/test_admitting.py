@@ -30,7 +30,7 @@ def the_controllers(memory: Memory, *, after: float = 60) -> HandOver:
 
 
 @mutant(
-    "controllers/gpuunit/role.py",
+    "api/v1alpha1/provenance.py",
     "notes | ({SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else {})",
     "notes",
 )

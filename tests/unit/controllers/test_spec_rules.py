@@ -80,7 +80,7 @@ def test_users_reach_the_port_that_is_named_or_else_the_first() -> None:
 
 
 def reached(spec: GPUUnitSpec) -> int | None:
-    port = primary_port(spec.access, spec.template)
+    port = primary_port(spec.access, spec.template.ports)
     return port.port if port else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,11 @@ def test_operation_ids_are_unique() -> None:
 
 def test_the_document_is_the_same_each_time() -> None:
     assert msgspec.json.encode(document()) == msgspec.json.encode(document())
+
+
+def test_two_structs_of_one_name_are_refused_instead_of_sharing_a_schema() -> None:
+    other = msgspec.defstruct("UnitView", [("something", str)], module="elsewhere")
+    route = next(route for route in ROUTES if route.path == "/gpu-units/{name}" and route.method == "GET")
+    changed = replace(route, path="/elsewhere", answers=(replace(route.answers[0], data=other),))
+    with pytest.raises(TypeError, match=r"two Structs .* are called UnitView, in elsewhere and gpu_runtime.rest.views"):
+        document([route, changed])

@@ -61,9 +61,7 @@ class Replica:
         self.waiting = Waiting()
         self.operations = Operations(memory, PLATFORM.system_namespace, self.clock)
         nodes = Nodes(memory, self.node_cache)
-        self.picker = StockPicker(
-            memory, self.unit_cache, PLATFORM.stock_namespace, nodes.usable, First(pick), self.clock, nodes=nodes
-        )
+        self.picker = StockPicker(memory, self.unit_cache, PLATFORM.stock_namespace, nodes, First(pick), self.clock)
         self.handover = HandOver(memory, self.operations, self.picker)
         reader = Reader(memory, GPU_UNITS, self.unit_cache)
         self.pool_cache = Store[StockPool]()

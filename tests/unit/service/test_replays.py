@@ -173,9 +173,9 @@ def test_a_unit_keeps_all_that_its_stock_held() -> None:
 
 @mutant("service/stock/picker.py", "            nodeName=unit.status.nodeName or None,\n", "")
 @mutant(
-    "service/units/handover.py",
-    "return {**source, notes.SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else source",
-    "return source",
+    "api/v1alpha1/provenance.py",
+    "return notes | ({SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else {})",
+    "return notes",
 )
 def test_a_hand_over_that_another_finishes_keeps_the_node_of_its_stock() -> None:
     memory = a_world(Memory())
@@ -187,8 +187,8 @@ def test_a_hand_over_that_another_finishes_keeps_the_node_of_its_stock() -> None
 
 @mutant(
     "service/units/handover.py",
-    'identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}',
-    "identity: dict[str, str] = {}",
+    "{**identity(unit.metadata), ",
+    "{",
 )
 def test_a_late_admission_never_touches_another_unit_of_that_name() -> None:
     memory = a_world(Memory())

@@ -22,7 +22,7 @@ def a_picker(count: int, clock: FakeClock) -> StockPicker:
     store.index(BY_SPEC, by_spec)
     stock = [memory.put(GPU_UNITS, a_stock_unit(2 * number, number, number + 1)) for number in range(count)]
     store.replace(stock, "1")
-    return StockPicker(memory, store, "runtime-stock", lambda _: True, clock=clock)
+    return StockPicker(memory, store, "runtime-stock", None, clock=clock)
 
 
 def choose(picker: StockPicker, *tried: str) -> StockChoice:

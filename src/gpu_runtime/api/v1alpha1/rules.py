@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
-from gpu_runtime.api.v1alpha1.template import Port, Probe, RuntimeTemplate
+from gpu_runtime.api.v1alpha1.template import Probe, RuntimeTemplate
 from gpu_runtime.api.validation import FieldError
 
 RESERVED_PATHS = ("/dev/shm",)  # noqa: S108  inside the pod
@@ -47,11 +48,17 @@ def mount_errors(mounts: Sequence[StorageMount]) -> Iterator[FieldError]:
             yield FieldError(field, f"{path} is the platform's own")
 
 
-def primary_port(access: Access, template: RuntimeTemplate) -> Port | None:
-    """The port that users reach: the named one, else the first. Ask `access_errors` before."""
-    if access.primaryPort is None:
-        return template.ports[0] if template.ports else None
-    return next(port for port in template.ports if port.name == access.primaryPort)
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+P = TypeVar("P", bound=Named)
+
+
+def primary_port(access: Access, ports: Sequence[P]) -> P | None:
+    """The port that users reach: the one that `access` names, else the first; None where there is none."""
+    return next((port for port in ports if access.primaryPort in (None, port.name)), None)
 
 
 def _probe_errors(probe: Probe, template: RuntimeTemplate) -> Iterator[FieldError]:

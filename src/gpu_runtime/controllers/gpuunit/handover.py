@@ -14,10 +14,10 @@ import structlog
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import OPERATION, UNIT
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.provenance import Source, is_inert, provenance, source_of
 from gpu_runtime.api.v1alpha1.reasons import AWAITING_STOCK, POD_STATUS_SYNC_FAILED
 from gpu_runtime.controllers.caches import BY_UID, Caches
 from gpu_runtime.controllers.gpuunit.admission import Admit, Refuse, Remove, Wait, admission
-from gpu_runtime.controllers.gpuunit.role import Source, is_inert, provenance, source_of
 from gpu_runtime.controllers.gpuunit.teardown import is_ending
 from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS
 from gpu_runtime.controllers.kinds.workloads import PODS, PodView

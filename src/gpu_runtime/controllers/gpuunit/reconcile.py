@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.provenance import source_of
 from gpu_runtime.api.v1alpha1.reasons import (
     ACCESS_CONFIG_INVALID,
     SERVERLESS_CONFIG_INVALID,
@@ -23,7 +24,7 @@ from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
 from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod, deployment, stock_pod
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
-from gpu_runtime.controllers.gpuunit.role import is_stock, source_of
+from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown

@@ -7,6 +7,7 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.group import GROUP
 from gpu_runtime.api.v1alpha1.operation import Operation, StockChoice
+from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.errors import Conflict, NotFound
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 
@@ -80,6 +81,5 @@ class Claims:
         return None
 
     async def _annotate(self, stock: GPUUnit, changes: dict[str, str] | dict[str, None]) -> GPUUnit:
-        meta = stock.metadata
-        identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
-        return await self._cluster.patch(GPU_UNITS, meta.key, {"metadata": {**identity, "annotations": changes}})
+        change = {"metadata": {**identity(stock.metadata), "annotations": changes}}
+        return await self._cluster.patch(GPU_UNITS, stock.metadata.key, change)

@@ -1,9 +1,9 @@
-"""The picker: which stock can be handed over right now, and which one an operation takes."""
+"""Picks stock for a hand-over: which units can be handed over right now, and which one an operation takes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from random import Random
 
@@ -16,12 +16,13 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import InsufficientCapacity, Unavailable
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
+from gpu_runtime.service.paging import every
 from gpu_runtime.service.stock.nodes import Nodes
 from gpu_runtime.service.stock.ready_stock import ReadyStock, age, state
 
-# Picking always the oldest makes all clients fight for one unit; picking among these costs 1.6 writes a claim.
+# If all clients picked the oldest unit, they would fight for it. Picking among 40 costs 1.6 writes a claim.
 OLDEST = 40
-# So long a unit that was chosen here is left to whoever chose it, if there are others: it is about to be claimed.
+# Units that this process chose in the last 2 s are skipped if there are others: they are about to be claimed.
 PROMISED_SECONDS = 2.0
 BY_SPEC = "namespace and spec"
 
@@ -39,15 +40,14 @@ class StockPicker:
         cluster: Cluster,
         units: Store[GPUUnit],
         namespace: str,
-        usable: Callable[[str], bool],
+        nodes: Nodes | None,
         rng: Random | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        nodes: Nodes | None = None,
     ) -> None:
+        """Without `nodes`, every node counts as usable."""
         self._cluster = cluster
         self._units = units
         self._namespace = namespace
-        self._usable = usable
         self._nodes = nodes
         self._clock = clock
         self._ready = ReadyStock(units, namespace)
@@ -89,15 +89,7 @@ class StockPicker:
         return [unit for unit in (*seeded, *by_hand) if unit.spec.specName == spec]
 
     async def _listed(self, selector: str) -> list[GPUUnit]:
-        query = Query(GPU_UNITS, self._namespace, labels=selector)
-        units: list[GPUUnit] = []
-        token: str | None = None
-        while True:
-            page = await self._cluster.page(query, token=token)
-            units += page.items
-            token = page.token
-            if not token:
-                return units
+        return [unit async for unit in every(self._cluster, Query(GPU_UNITS, self._namespace, labels=selector))]
 
     def _check_listed(self) -> None:
         """Raises Unavailable before the first list of units and nodes: an empty cache does not mean no capacity."""
@@ -134,7 +126,8 @@ class StockPicker:
     def state(self, unit: GPUUnit) -> str:
         """In one word, what keeps the unit from being handed over; `ready` when nothing does."""
         own = state(unit)
-        if own == "ready" and unit.status.nodeName and not self._usable(unit.status.nodeName):
+        node = unit.status.nodeName
+        if own == "ready" and node and self._nodes is not None and not self._nodes.usable(node):
             return "on a node that is down or closed"
         return own
 

@@ -12,6 +12,7 @@ from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube import errors as kube
+from gpu_runtime.kube.children import identity
 from gpu_runtime.rest.errors import AlreadyExists, Missing, ServiceError, Unavailable
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockPool
@@ -151,9 +152,8 @@ class StockPools:
         if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:
             return pool
         mark = {"annotations": {notes.OPERATION_UID: record.metadata.uid}}
-        identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
         try:
-            return await self._cluster.patch(STOCK_POOLS, meta.key, {"metadata": {**identity, **mark}})
+            return await self._cluster.patch(STOCK_POOLS, meta.key, {"metadata": {**identity(meta), **mark}})
         except (kube.Conflict, kube.NotFound):
             return None
 

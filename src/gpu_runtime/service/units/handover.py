@@ -16,7 +16,9 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Decisions, ObjectReference, Operation, StockChoice
+from gpu_runtime.api.v1alpha1.provenance import is_admitted, provenance
 from gpu_runtime.kube import errors as kube
+from gpu_runtime.kube.children import identity
 from gpu_runtime.rest.errors import (
     AlreadyExists,
     Clash,
@@ -182,7 +184,7 @@ class HandOver:
                 )
                 return None
             return unit
-        if made_by(unit.metadata, record) and notes.SOURCE_STOCK_UID not in unit.metadata.annotations:
+        if made_by(unit.metadata, record) and not is_admitted(unit):
             await self._remove_leftover(record, unit)
             return None
         taken = f"unit {wanted.metadata.key} exists and was not made by this request"
@@ -221,13 +223,11 @@ class HandOver:
         """Writes where the unit came from, as the committed record has it: from now on it is live."""
         unit = unit or await self._unit(record)
         while unit is not None and _made_under(unit, record):
-            if notes.SOURCE_STOCK_UID in unit.metadata.annotations:
+            if is_admitted(unit):
                 return unit
-            meta = unit.metadata
-            identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
-            source = {"metadata": {**identity, "annotations": provenance(choice)}}
+            source = {"metadata": {**identity(unit.metadata), "annotations": provenance(choice)}}
             try:
-                return await self._cluster.patch(GPU_UNITS, meta.key, source)
+                return await self._cluster.patch(GPU_UNITS, unit.metadata.key, source)
             except kube.NotFound:
                 return None
             except kube.Conflict:
@@ -240,16 +240,6 @@ class HandOver:
             return await self._cluster.get(GPU_UNITS, Key(made.namespace, made.name))
         except kube.NotFound:
             return None
-
-
-def provenance(choice: StockChoice) -> dict[str, str]:
-    """Annotations of a live unit: the stock that it consumed."""
-    source = {
-        notes.SOURCE_STOCK_NAME: choice.name,
-        notes.SOURCE_STOCK_NAMESPACE: choice.namespace,
-        notes.SOURCE_STOCK_UID: choice.uid,
-    }
-    return {**source, notes.SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else source
 
 
 def inert_unit(record: Operation, stock: GPUUnit) -> GPUUnit:

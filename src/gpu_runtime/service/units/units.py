@@ -13,9 +13,11 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.provenance import is_admitted
 from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
 from gpu_runtime.kube import errors as kube
+from gpu_runtime.kube.children import identity
 from gpu_runtime.rest.errors import (
     AlreadyExists,
     Clash,
@@ -109,9 +111,8 @@ class Units:
             patch = spec_patch(unit.spec, changed_spec(unit.spec, change))
             if not patch:
                 return self._view(unit)
-            identity = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
             try:
-                written = await self._cluster.patch(GPU_UNITS, key, {"metadata": identity, "spec": patch})
+                written = await self._cluster.patch(GPU_UNITS, key, {"metadata": identity(meta), "spec": patch})
             except kube.NotFound as error:
                 raise _missing(key) from error
             except kube.Conflict:
@@ -176,7 +177,7 @@ class Units:
             return None
         told = unit.metadata.annotations
         if told.get(notes.OPERATION_ID) == ask.operation_id:
-            if notes.SOURCE_STOCK_UID not in told:
+            if not is_admitted(unit):
                 return None  # a leftover of an earlier try: it is removed on the way
             if told.get(notes.REQUEST_HASH) == ask.request_hash:
                 return unit
@@ -205,7 +206,7 @@ class Units:
         """The unit of a finished hand-over as the cache has it, live: a replay then costs one read."""
         made = record.status.objects[0]
         unit = self._units.cached(Key(made.namespace, made.name))
-        if unit is None or unit.metadata.uid != made.uid or notes.SOURCE_STOCK_UID not in unit.metadata.annotations:
+        if unit is None or unit.metadata.uid != made.uid or not is_admitted(unit):
             return None
         return unit
 

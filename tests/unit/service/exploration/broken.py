@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.provenance import provenance, source_of
 from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
-from gpu_runtime.controllers.gpuunit.role import source_of
 from gpu_runtime.controllers.verdict import waiting
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.stock.picker import StockPicker
-from gpu_runtime.service.units.handover import HandOver, Walk, inert_unit, provenance
+from gpu_runtime.service.units.handover import HandOver, Walk, inert_unit
 
 
 class SourceAtCreate(HandOver):

@@ -16,11 +16,11 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.provenance import is_inert, source_of
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
 from gpu_runtime.controllers.gpuunit.handover import Settled
-from gpu_runtime.controllers.gpuunit.role import is_inert, source_of
 from gpu_runtime.controllers.markers import CONTROLLED_BY
 from gpu_runtime.controllers.verdict import Blocked
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
@@ -288,7 +288,7 @@ class Scene:
         return Operations(self.memory, PLATFORM.system_namespace, self.clock)
 
     def _picker(self, cache: Store[GPUUnit], choose: Choose) -> StockPicker:
-        return StockPicker(self.memory, cache, PLATFORM.stock_namespace, lambda _: True, Chance(choose), self.clock)
+        return StockPicker(self.memory, cache, PLATFORM.stock_namespace, None, Chance(choose), self.clock)
 
     def _store(self, units: Sequence[GPUUnit]) -> Store[GPUUnit]:
         store = Store[GPUUnit]()

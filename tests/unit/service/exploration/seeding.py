@@ -245,5 +245,5 @@ class SeedingScene:
         records.replace(self._unfinished(), "1")
         cache.replace(self.memory.of_kind(GPU_UNITS), "1")
         places.replace(self.memory.of_kind(NAMESPACES), "1")
-        picker = StockPicker(self.memory, cache, STOCK, lambda _: True, self.rng)
+        picker = StockPicker(self.memory, cache, STOCK, None, self.rng)
         return records, cache, Store[StockPool](), Namespaces(self.memory, places), picker

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.provenance import source_of
 from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.config import ControllerManagerSettings, SpecSettings
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, labels, selector
-from gpu_runtime.controllers.gpuunit.role import source_of
 from gpu_runtime.controllers.kept_template import KeptTemplate
 from gpu_runtime.controllers.kinds.pod_template import PodTemplate
 from gpu_runtime.controllers.kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
@@ -34,7 +34,7 @@ def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSet
     """The user's pod, drawn to the node whose stock it consumed."""
     spec, source = unit.spec, source_of(unit)
     flavour = settings.specs.get(spec.specName, SpecSettings())
-    port = primary_port(spec.access, spec.template)
+    port = primary_port(spec.access, spec.template.ports)
     return RuntimePod(
         labels=_pod_labels(unit),
         image=spec.image or settings.stock.image,

@@ -21,7 +21,7 @@ def service(unit: GPUUnit, settings: ControllerManagerSettings) -> Service | Non
 
 def access_url(unit: GPUUnit, settings: ControllerManagerSettings) -> str:
     """Where users reach the unit."""
-    port = primary_port(unit.spec.access, unit.spec.template)
+    port = primary_port(unit.spec.access, unit.spec.template.ports)
     if port is None or is_stock(unit, settings):
         return ""
     return settings.units.accessURL.format(
