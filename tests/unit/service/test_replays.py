@@ -13,7 +13,7 @@ from gpu_runtime.api.meta.object import Object
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.kube.errors import Forbidden
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.rest.errors import AlreadyExists, InsufficientCapacity, OperationConflict
+from gpu_runtime.rest.errors import AlreadyExists, Clash, InsufficientCapacity, OperationConflict
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
@@ -169,6 +169,19 @@ def test_a_unit_keeps_all_that_its_stock_held() -> None:
     memory = a_world(Memory())
     view, _ = Replica(memory).listen().create()
     assert (view.cpu, view.memory, view.gpu) == ("2", "1Gi", 1)
+
+
+@mutant("service/units/handover.py", "if UnitSize.of(unit.spec) != UnitSize.of(wanted.spec):", "if False:")
+def test_a_unit_that_a_dead_executor_made_in_another_size_is_never_handed_over() -> None:
+    memory = a_world(Memory())
+    stopped_before(memory, "replace Operation")  # the unit has the size of stock-0
+    first, second = memory.of_kind(GPU_UNITS)[:2]
+    finish(memory.delete(GPU_UNITS, first.metadata.key))
+    memory._write(GPU_UNITS, replace(second, spec=replace(second.spec, cpu="4")), second.metadata)
+    with pytest.raises(Clash, match="changed its size"):
+        Replica(memory).listen().create()
+    view, new = Replica(memory).listen().create()
+    assert (view.cpu, view.sourceStockName, new) == ("4", "stock-1", True)
 
 
 @mutant("service/stock/picker.py", "            nodeName=unit.status.nodeName or None,\n", "")
