@@ -82,6 +82,7 @@ async def send_changes(request: web.Request, changes: AsyncGenerator[Sequence[Ch
             async for batch in changes:
                 for first in range(0, len(batch), EVENTS_A_WRITE):
                     yield b"".join(map(_event, batch[first : first + EVENTS_A_WRITE]))
+                del batch  # the next one may take hours, and this one may be a whole list
 
     return await _send(request, EVENT_STREAM, events(), trouble=trouble)
 
@@ -105,11 +106,11 @@ async def _send(
     """
     response = web.StreamResponse(headers={"Content-Type": media, "X-Accel-Buffering": "no"})
     async with _slot(request), aclosing(pieces):
-        first = await anext(pieces, b"")
+        piece = await anext(pieces, b"")
         request[DEADLINE].reschedule(None)  # a stream that has begun may go on
         try:
             await response.prepare(request)
-            await _write(request, response, first)
+            await _write(request, response, piece)
             async for piece in pieces:
                 await _write(request, response, piece)
         except ConnectionError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.http import streams as streams_module
 from gpu_runtime.http.route import Call, Reply
-from gpu_runtime.http.streams import Streams, send_text
+from gpu_runtime.http.streams import Streams, send_changes, send_text
 from gpu_runtime.rest.errors import TooManyRequests
+from gpu_runtime.service.units.feed import Change
 from unit.http.served import route, serving
 
 
@@ -192,3 +194,22 @@ async def test_a_stream_that_does_not_begin_in_time_is_a_503(monkeypatch: pytest
         assert answer.status == 503
         assert (await answer.json())["error"]["code"] == "service_unavailable"
     assert source.ended.is_set()
+
+
+@mutant("http/streams.py", "                del batch  # the next", "                # the next")
+async def test_a_watch_that_waits_holds_nothing_of_what_it_has_sent() -> None:
+    held: list[weakref.ref[Change]] = []
+
+    async def changes() -> AsyncGenerator[list[Change], None]:
+        batch = [Change("bookmark", str(number)) for number in range(1000)]
+        held.extend(map(weakref.ref, batch))
+        yield batch
+        del batch
+        await asyncio.Event().wait()
+
+    async def watch(call: Call[Any, Any, Any]) -> web.StreamResponse:
+        return await send_changes(call.request, changes())
+
+    async with serving(route("/watch", watch)) as url, getting(f"{url}/watch") as response:
+        await response.content.readuntil(b"id: 999\n")
+        await eventually(lambda: not any(change() for change in held), what="all changes are released")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
+from random import Random
 
 from msgspec import Struct
 
@@ -26,7 +27,8 @@ from gpu_runtime.service.units.units import Units
 from gpu_runtime.service.views import unit_view
 
 MOST_EVENTS = 500
-RELIST_SECONDS = 1.0
+# Seconds until a watch lists again, at random: a list of the cache may have left a gap for all watches at once.
+RELIST_SECONDS = (1.0, 5.0)
 
 
 class Pod(Struct, frozen=True):
@@ -65,10 +67,13 @@ EVENTS = Resource("", "v1", "Event", "events", Event)
 class Observing:
     """Streams and reads that go to the cluster directly, and changes from the cache of units."""
 
-    def __init__(self, client: Client, units: Units, platform: Platform, cache: Store[GPUUnit]) -> None:
+    def __init__(
+        self, client: Client, units: Units, platform: Platform, cache: Store[GPUUnit], rng: Random | None = None
+    ) -> None:
         self._client = client
         self._units = units
         self._platform = platform
+        self._rng = rng or Random()  # noqa: S311  spreads load, guards nothing
         self._feed = Feed(cache, self._view, without=platform.stock_namespace)
 
     async def changes(
@@ -93,9 +98,10 @@ class Observing:
             if not version:
                 if told:
                     yield [Change("reset")]
-                listing = await self._client.list(query)
-                version, told = version_number(listing.resource_version), True
-                yield self._all(wanted, listing)
+                version, units = self._all(wanted, await self._client.list(query))
+                told = True
+                yield units
+                del units  # a watch lasts for hours, and must not hold its first list so long
             try:
                 async with aclosing(
                     self._feed.after(version, wanted, seconds=end - loop.time(), pause=pause)
@@ -105,7 +111,8 @@ class Observing:
                 return
             except Expired:
                 version = 0
-                await asyncio.sleep(RELIST_SECONDS)  # the cache may need a moment to follow a server that was restored
+                # At least a moment: the cache may need one to follow a server that was restored.
+                await asyncio.sleep(self._rng.uniform(*RELIST_SECONDS))
 
     async def _known(self, query: Query[GPUUnit], version: int) -> bool:
         """Whether a watch can resume after this version.
@@ -121,10 +128,12 @@ class Observing:
         fields = f"metadata.name={wanted.name}" if wanted.name else ""
         return Query(GPU_UNITS, wanted.namespace, labels=selector, fields=fields)
 
-    def _all(self, wanted: Wanted, listing: Listing[GPUUnit]) -> list[Change]:
+    def _all(self, wanted: Wanted, listing: Listing[GPUUnit]) -> tuple[int, list[Change]]:
+        """The version of the list, and the list as a watcher is told it."""
         views = ((unit, self._view(unit)) for unit in listing.items)
         units = [Change("added", "", view) for unit, view in views if wanted.matches(unit, view)]
-        return [*units, Change("bookmark", listing.resource_version)]  # the list can be resumed only from its end
+        units.append(Change("bookmark", listing.resource_version))  # the list can be resumed only from its end
+        return version_number(listing.resource_version), units
 
     async def logs(
         self, namespace: str | None, name: str, *, follow: bool, tail: int | None, previous: bool
