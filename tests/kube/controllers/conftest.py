@@ -11,6 +11,7 @@ from equipment import servers
 from equipment.fault_proxy import FaultProxy
 from equipment.fixtures import fault_proxy
 from equipment.servers import ApiServer
+from gpu_runtime.controllers import status_writer
 from gpu_runtime.kube import Client, load_config
 from kube.controllers.world import World
 
@@ -37,8 +38,18 @@ def stock_namespace(api_server: ApiServer) -> Iterator[str]:
 
 @pytest.fixture
 async def world(
-    installed: ApiServer, fake_nodes: list[str], fault_proxy: FaultProxy, namespace: str, stock_namespace: str
+    installed: ApiServer,
+    fake_nodes: list[str],
+    fault_proxy: FaultProxy,
+    namespace: str,
+    stock_namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[World]:
-    """Nothing runs yet: `async with world.reconciling()`."""
+    """Nothing runs yet: `async with world.reconciling()`.
+
+    A status that can wait does so for a shorter time than in the product: most tests wait until nothing is put off.
+    """
+    monkeypatch.setattr(status_writer, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(status_writer, "AGAIN_SECONDS", 1.5)
     async with Client(load_config(installed.kubeconfig), user_agent="a person") as client:
         yield World(installed, client, fault_proxy, namespace, stock_namespace, namespace)

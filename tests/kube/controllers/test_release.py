@@ -9,6 +9,8 @@ from equipment.fault_proxy import creates, deletes, gets, watches
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NAME, SOURCE_STOCK_NAMESPACE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER
+from gpu_runtime.controllers import verdict
+from gpu_runtime.controllers.gpuunit import handover
 from gpu_runtime.controllers.markers import CONTROLLED_BY
 from kube.controllers.test_drift import ready_unit
 from kube.controllers.test_gpuunit import demo_unit
@@ -82,7 +84,10 @@ async def test_a_unit_that_only_the_cache_has_lost_keeps_its_deployment(world: W
 
 @mutant(TEARDOWN, "return owner if ours else None", "return owner")
 @mutant(TEARDOWN, "made is None or owner is None or", "made is None or")
-async def test_a_deployment_that_no_unit_controls_survives_the_unit_of_its_name(world: World) -> None:
+async def test_a_deployment_that_no_unit_controls_survives_the_unit_of_its_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "NAME_CONFLICT_SECONDS", 0.5)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
     owner["uid"] = (await config_map(world, "owner"))["metadata"]["uid"]
     labels = {MANAGED_BY: MANAGER}
@@ -109,8 +114,9 @@ async def config_map(world: World, name: str) -> Document:
 @mutant(HANDOVER, 'owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == source.key.name', "False")
 @pytest.mark.parametrize("lost", [(MANAGED_BY,), (CONTROLLED_BY,), (MANAGED_BY, CONTROLLED_BY)])
 async def test_a_hand_over_waits_for_a_stock_pod_that_lost_its_label_and_goes_on_when_it_is_gone(
-    world: World, lost: tuple[str, ...]
+    world: World, lost: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(handover, "RELEASE_SECONDS", 0.5)
     async with world.reconciling():
         stock = await ready_stock(world)
         pod = (await world.pod_of("stock-1", world.stock_namespace))["metadata"]["name"]
