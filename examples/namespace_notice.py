@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from gpu_runtime.api.meta.object import Key, ObjectMeta, controller_reference
-from gpu_runtime.kube import Children, Client, Manager, Query, Result, owned, primary, run_manager
+from gpu_runtime.kube import Children, Client, Manager, ProcessContext, Query, Result, owned, primary, run_process
 from gpu_runtime.kube.builtin import CONFIG_MAPS, NAMESPACES, ConfigMap, Namespace
 
 LABEL = "notice"
@@ -46,5 +46,10 @@ def build(client: Client) -> Manager:
     return manager
 
 
+async def main(process: ProcessContext) -> None:
+    async with process.kubernetes() as client:
+        await build(client).run(process.stop)
+
+
 if __name__ == "__main__":
-    sys.exit(run_manager(build))
+    sys.exit(run_process(main))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
-from gpu_runtime.cli.settings import EXIT_CONFIG, Misconfigured, config_option, kubeconfig_option, settings_in_force
-from gpu_runtime.config import PROCESSES, ConfigError
-from gpu_runtime.kube.errors import ConfigError as ClusterConfigError
+from gpu_runtime.cli.settings import EXIT_CONFIG, config_option, kubeconfig_option, settings_in_force
+from gpu_runtime.config import PROCESSES
 
 
 @click.command("controller-manager")
@@ -18,7 +19,7 @@ from gpu_runtime.kube.errors import ConfigError as ClusterConfigError
 @kubeconfig_option
 def controller_manager(path: Path | None, kubeconfig: Path | None) -> None:
     """Run the reconcilers of StockPools and GPUUnits until a signal ends them."""
-    sys.exit(run_process("controller-manager", path, kubeconfig))
+    sys.exit(run("controller-manager", path, kubeconfig))
 
 
 @click.command("proxy")
@@ -26,7 +27,7 @@ def controller_manager(path: Path | None, kubeconfig: Path | None) -> None:
 @kubeconfig_option
 def proxy(path: Path | None, kubeconfig: Path | None) -> None:
     """Run the proxy to units until a signal ends it."""
-    sys.exit(run_process("proxy", path, kubeconfig))
+    sys.exit(run("proxy", path, kubeconfig))
 
 
 @click.command("runtime-api")
@@ -34,7 +35,7 @@ def proxy(path: Path | None, kubeconfig: Path | None) -> None:
 @kubeconfig_option
 def runtime_api(path: Path | None, kubeconfig: Path | None) -> None:
     """Run the REST API until a signal ends it."""
-    sys.exit(run_process("runtime-api", path, kubeconfig))
+    sys.exit(run("runtime-api", path, kubeconfig))
 
 
 @click.command("manager", context_settings={"ignore_unknown_options": True})
@@ -50,23 +51,15 @@ def manager(arguments: tuple[str, ...]) -> None:  # noqa: ARG001  those of old a
     sys.exit(EXIT_CONFIG)
 
 
-def run_process(name: str, path: Path | None, kubeconfig: Path | None) -> int:
-    """Runs `gpu_runtime.cmd.<name>` with its settings; a configuration that cannot work is one line and exit code 2."""
-    settings = settings_in_force(PROCESSES[name], path)
-    module = import_module(f"gpu_runtime.cmd.{name.replace('-', '_')}")
-    import_module("gpu_runtime.kube.process").raise_open_files_limit()
-    try:
-        code: int = module.run(settings, kubeconfig)
-    except (ConfigError, ClusterConfigError, ExceptionGroup) as error:
-        cause = _alone(error)
-        if not isinstance(cause, ConfigError | ClusterConfigError):
-            raise  # a defect, with its whole trace
-        raise Misconfigured(str(cause)) from error
+def run(name: str, path: Path | None, kubeconfig: Path | None) -> int:
+    """Runs `gpu_runtime.cmd.<name>` with its settings; the exit code."""
+    settings: Any = settings_in_force(PROCESSES[name], path)
+    main = import_module(f"gpu_runtime.cmd.{name.replace('-', '_')}").main
+    code: int = import_module("gpu_runtime.kube.process").run_process(
+        partial(main, settings),
+        user_agent=f"gpu-runtime-{name}",
+        log_level=settings.log.level,
+        health=(settings.health.host, settings.health.port),
+        kubeconfig=kubeconfig,
+    )
     return code
-
-
-def _alone(error: Exception) -> Exception:
-    """The one error in groups of one: a task group wraps what its body raises."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -6,11 +6,7 @@ import asyncio
 import gc
 import os
 import socket
-from pathlib import Path
 
-import uvloop
-
-from gpu_runtime import logs
 from gpu_runtime.api.manifests import LEADER_ELECTION_LEASE
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.rbac import READ, Permissions, Rule, leader_election
@@ -20,11 +16,10 @@ from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.prerequisites import report_missing
 from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube.client import Client
-from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.lease import Election
 from gpu_runtime.kube.manager import Manager
-from gpu_runtime.kube.process import stop_on_signal
+from gpu_runtime.kube.process import ProcessContext
 
 PROCESS = "controller-manager"
 
@@ -50,22 +45,15 @@ PERMISSIONS = Permissions(
 )
 
 
-def run(settings: ControllerManagerSettings, kubeconfig: Path | None = None) -> int:
-    """Runs until SIGTERM or SIGINT, then ends what is under way and hands the lease back; the exit code."""
-    logs.configure(settings.log.level)
-    uvloop.run(_main(settings, kubeconfig))
-    return 0
-
-
-async def _main(settings: ControllerManagerSettings, kubeconfig: Path | None) -> None:
-    async with Client(load_config(kubeconfig), user_agent=f"gpu-runtime-{PROCESS}") as client:
-        with stop_on_signal() as stop:
-            manager = build(client, settings)
-            async with asyncio.TaskGroup() as side:
-                tasks = [side.create_task(report_missing(client, settings)), side.create_task(freeze(manager))]
-                await manager.run(stop)
-                for task in tasks:
-                    task.cancel()
+async def main(settings: ControllerManagerSettings, process: ProcessContext) -> None:
+    async with process.kubernetes() as client:
+        manager = build(client, settings)
+        process.health.add(manager.checks, manager.metrics.registry)
+        async with asyncio.TaskGroup() as side:
+            tasks = [side.create_task(report_missing(client, settings)), side.create_task(freeze(manager))]
+            await manager.run(process.stop)
+            for task in tasks:
+                task.cancel()
 
 
 def build(client: Client, settings: ControllerManagerSettings) -> Manager:
@@ -77,7 +65,6 @@ def build(client: Client, settings: ControllerManagerSettings) -> Manager:
         client,
         election=Election(client, lease, identity) if settings.leaderElection.enabled else None,
         recorder=recorder,
-        health=(settings.health.host, settings.health.port),
     )
     add_controllers(manager, settings, recorder=recorder)
     return manager

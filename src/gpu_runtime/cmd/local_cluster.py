@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 
-import uvloop
-
-from gpu_runtime import logs
-from gpu_runtime.kube.process import stop_on_signal
+from gpu_runtime.kube.process import ProcessContext, run_process
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.cluster.cluster import ClusterOptions, RunningCluster, local_cluster
 from gpu_runtime.local.node.hidden import Shown
@@ -24,7 +22,6 @@ def run(
     data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...], shown: tuple[str, ...] = ()
 ) -> int:
     """Runs until SIGTERM or SIGINT, then ends the pods in order and leaves nothing behind; the exit code."""
-    logs.configure("info")
     try:
         folders = tuple(str(Shown.parse(each)) for each in shown)
     except ValueError as error:
@@ -32,7 +29,7 @@ def run(
         return EXIT_FAILED
     options = ClusterOptions(data_dir.expanduser().absolute(), gpus, port, missing_images, folders)
     try:
-        uvloop.run(_main(options))
+        return run_process(partial(_main, options))
     except Held as held:
         _complain(f"{options.data_dir} is in use by another local-cluster: {held}")
         return EXIT_HELD
@@ -45,16 +42,14 @@ def run(
             raise
         _complain(str(failure))
         return EXIT_FAILED
-    return 0
 
 
-async def _main(options: ClusterOptions) -> None:
-    with stop_on_signal() as stop:
-        async with local_cluster(options, _say) as cluster, asyncio.TaskGroup() as group:
-            telling = group.create_task(_tell_when_ready(cluster))
-            await stop.wait()
-            telling.cancel()
-            _say("stopping: pods are given their time to end")
+async def _main(options: ClusterOptions, process: ProcessContext) -> None:
+    async with local_cluster(options, _say) as cluster, asyncio.TaskGroup() as group:
+        telling = group.create_task(_tell_when_ready(cluster))
+        await process.stop.wait()
+        telling.cancel()
+        _say("stopping: pods are given their time to end")
 
 
 async def _tell_when_ready(cluster: RunningCluster) -> None:

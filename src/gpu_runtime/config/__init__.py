@@ -15,10 +15,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gpu_runtime.config.controller_manager import ControllerManagerSettings, SpecSettings, StockSettings, UnitSettings
-from gpu_runtime.config.loading import ConfigError, load_as, show
+from gpu_runtime.config.loading import load_as, show
 from gpu_runtime.config.proxy import ProxySettings
 from gpu_runtime.config.runtime_api import ApiLimits, OperationSettings, RuntimeApiSettings
 from gpu_runtime.config.shared import Health, Log
+from gpu_runtime.errors import ConfigError
 
 __all__ = [
     "PROCESSES",

@@ -13,13 +13,10 @@ from msgspec import Struct
 
 from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.validation import FieldError, validate
+from gpu_runtime.errors import ConfigError
 
 S = TypeVar("S", bound=Struct)
 PREFIX = "GPU_RUNTIME"
-
-
-class ConfigError(Exception):
-    """One line for each thing that is wrong with the settings."""
 
 
 def load_as(process: str, settings: type[S], path: Path | None, env: Mapping[str, str]) -> S:

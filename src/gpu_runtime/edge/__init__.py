@@ -1,1 +1,2 @@
-"""What every HTTP server of the product needs: host names, ports, open files, and answers to malformed HTTP."""
+"""What every HTTP server of the product needs: host names, listening and draining, open files, and answers to malformed
+HTTP."""

@@ -23,6 +23,13 @@ def split_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def url_of(host: str, port: int) -> str:
+    """The address of a server for people; 0.0.0.0 when it listens on all addresses."""
+    if not host:
+        return f"http://0.0.0.0:{port}"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

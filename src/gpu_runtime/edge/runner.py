@@ -10,7 +10,7 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import ContentEncodingError
 
-from gpu_runtime.config import ConfigError
+from gpu_runtime.errors import ConfigError
 
 Refuse = Callable[[int, str], web.Response]
 """The envelope of a refusal with this status and message."""

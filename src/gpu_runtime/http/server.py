@@ -1,17 +1,17 @@
-"""One process of the API: caches, background work and the HTTP server, started and ended in order."""
+"""The API as one process: its application, the caches that it reads, and its background work."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from pathlib import Path
 
-import structlog
+from aiohttp import web
 
 from gpu_runtime.config import ApiLimits, ConfigError, RuntimeApiSettings
 from gpu_runtime.edge.names import is_loopback, own_names, split_address
 from gpu_runtime.edge.open_files import room_for
 from gpu_runtime.edge.runner import Runner
+from gpu_runtime.edge.server import HttpServer
 from gpu_runtime.http.app import application
 from gpu_runtime.http.errors import malformed
 from gpu_runtime.http.guard import Guard
@@ -32,36 +32,31 @@ class RuntimeApi:
     """Serves until `stop`. Then it takes no more requests, ends those that it has, and leaves the rest to records."""
 
     def __init__(self, client: Client, settings: RuntimeApiSettings) -> None:
-        self.started = asyncio.Event()
-        self.url = ""
         self._settings = settings
-        self._host, self._port = split_address(settings.httpAddr)
-        self._guard = guard(settings)
-        self.manager = Manager(client, health=(settings.health.host, settings.health.port))
+        self.manager = Manager(client)
         self.services = build(client, self.manager, platform(settings))
-        self._log = structlog.get_logger("runtime-api")
+        runner = Runner(
+            self._application(guard(settings)),
+            malformed,
+            shutdown_timeout=settings.drainSeconds,
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+            stalled_seconds=settings.limits.stalledClientSeconds,
+        )
+        self.server = HttpServer(runner, settings.httpAddr, self.manager)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Health first, so that a cluster that is away shows as not ready instead of as a dead process."""
-        ended = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            caches = group.create_task(self.manager.run(ended))
-            work = group.create_task(self.services.work())
-            async with AsyncExitStack() as stack:
-                await self._listen(stack)
-                await stop.wait()
-                self._log.info("ending: no new requests")
-            await self.services.after_reply.finish(self._settings.drainSeconds)
-            work.cancel()
-            ended.set()
-            await caches
+        await self.server.run(stop, background=self.services.work, finish=self._finish)
 
-    async def _listen(self, stack: AsyncExitStack) -> None:
+    async def _finish(self) -> None:
+        await self.services.after_reply.finish(self._settings.drainSeconds)
+
+    def _application(self, admitted: Guard) -> web.Application:
         limits = self._settings.limits
         app = application(
             ROUTES,
             self.services,
-            self._guard,
+            admitted,
             self.manager.metrics.registry,
             body_limit=limits.bodyBytes,
             most_in_flight=limits.requestsInFlight,
@@ -70,20 +65,7 @@ class RuntimeApi:
         app[STREAMS] = streams = Streams(most_streams(limits))
         app.on_shutdown.append(streams.close)
         add_swagger(app)
-        runner = Runner(
-            app,
-            malformed,
-            shutdown_timeout=self._settings.drainSeconds,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_LINE,
-            stalled_seconds=limits.stalledClientSeconds,
-        )
-        await runner.setup()
-        stack.push_async_callback(runner.cleanup)
-        port = await runner.listen(self._host, self._port)
-        self.url = f"http://{_printed(self._host)}:{port}"
-        self._log.info("serving", url=self.url)
-        self.started.set()
+        return app
 
 
 def platform(settings: RuntimeApiSettings) -> Platform:
@@ -127,9 +109,3 @@ def guard(settings: RuntimeApiSettings) -> Guard:
     if not local and not settings.allowedHosts:
         return Guard(None, tokens)
     return Guard(own_names(host, settings.allowedHosts), tokens)
-
-
-def _printed(host: str) -> str:
-    if not host:
-        return "0.0.0.0"  # noqa: S104  printed, not bound
-    return f"[{host}]" if ":" in host else host

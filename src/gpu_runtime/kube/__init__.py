@@ -31,7 +31,7 @@ from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.lease import Election, Terms
 from gpu_runtime.kube.manager import Manager
-from gpu_runtime.kube.process import run_manager, stop_on_signal
+from gpu_runtime.kube.process import ProcessContext, run_process, stop_on_signal
 from gpu_runtime.kube.queue import Queue
 from gpu_runtime.kube.reflector import Reflector
 from gpu_runtime.kube.resource import Resource
@@ -58,6 +58,7 @@ __all__ = [
     "NameConflict",
     "NotFound",
     "Patch",
+    "ProcessContext",
     "Query",
     "Queue",
     "Recorder",
@@ -80,6 +81,6 @@ __all__ = [
     "mapped",
     "owned",
     "primary",
-    "run_manager",
+    "run_process",
     "stop_on_signal",
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from gpu_runtime import errors
+
 
 class KubeError(Exception):
     """One line that a person can act on."""
 
 
-class ConfigError(KubeError):
+class ConfigError(KubeError, errors.ConfigError):
     """The configuration names no usable cluster; retrying cannot help."""
 
 

@@ -9,34 +9,42 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from gpu_runtime.kube.errors import ConfigError
+from gpu_runtime.errors import ConfigError
 
 Checks = Callable[[], Mapping[str, str | None]]
+"""What each part of the process lacks; None when it lacks nothing."""
 
 
-def health_app(checks: Checks, registry: CollectorRegistry) -> web.Application:
-    """`/healthz` depends on nothing else: a dead dependency must restart nobody. `/readyz` names what is missing."""
+class Health:
+    """The checks and metrics of one process. It is not ready before its first checks are added, nor while it ends."""
 
-    async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+    def __init__(self, ending: Callable[[], bool] = lambda: False) -> None:
+        self._ending = ending
+        self._checks: list[Checks] = []
+        self._registries: list[CollectorRegistry] = []
 
-    async def readyz(_: web.Request) -> web.Response:
-        problems = {name: problem for name, problem in checks().items() if problem is not None}
-        body = msgspec.json.encode({"ready": not problems, "problems": problems})
-        return web.Response(body=body, status=503 if problems else 200, content_type="application/json")
+    def add(self, checks: Checks = dict, registry: CollectorRegistry | None = None) -> None:
+        """Without checks: the process is ready from now on."""
+        self._checks.append(checks)
+        if registry is not None:
+            self._registries.append(registry)
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    def problems(self) -> dict[str, str]:
+        found = {name: problem for checks in self._checks for name, problem in checks().items() if problem is not None}
+        if not self._checks:
+            found["process"] = "starting"
+        if self._ending():
+            found["process"] = "ending"
+        return found
 
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
-    return app
+    def metrics(self) -> bytes:
+        return b"".join(generate_latest(registry) for registry in self._registries)
 
 
 @asynccontextmanager
-async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+async def serve(health: Health, host: str, port: int) -> AsyncIterator[int]:
     """Serves inside the block; gives the port, which matters when 0 asked for any."""
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(_application(health), access_log=None)
     await runner.setup()
     try:
         try:
@@ -46,3 +54,22 @@ async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+def _application(health: Health) -> web.Application:
+    """`/healthz` depends on nothing else: a dead dependency must restart nobody. `/readyz` names what is missing."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        problems = health.problems()
+        body = msgspec.json.encode({"ready": not problems, "problems": problems})
+        return web.Response(body=body, status=503 if problems else 200, content_type="application/json")
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=health.metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    return app

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 import structlog
@@ -15,7 +14,6 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.controller import DEADLINE_SECONDS, WORKERS, Controller, Reconcile, Source
 from gpu_runtime.kube.errors import TaskEnded
 from gpu_runtime.kube.events import Recorder
-from gpu_runtime.kube.health import health_app, serve
 from gpu_runtime.kube.lease import Election
 from gpu_runtime.kube.metrics import Metrics
 from gpu_runtime.kube.reflector import WATCH_SECONDS, Reflector
@@ -35,7 +33,6 @@ class Manager:
         *,
         election: Election | None = None,
         recorder: Recorder | None = None,
-        health: tuple[str, int] | None = None,
         drain_seconds: float = DRAIN_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
@@ -43,10 +40,8 @@ class Manager:
         self.client = client
         self.metrics = Metrics()
         self.leading = asyncio.Event()
-        self.health_port: int | None = None
         self._election = election
         self._recorder = recorder
-        self._health = health
         self._drain_seconds = drain_seconds
         self._watch_seconds = watch_seconds
         self._clock = clock
@@ -109,20 +104,16 @@ class Manager:
         A cache, controller or recorder that ends before `stop` is a defect: TaskEnded is raised and ends the process.
         """
         self._stop = stop
-        async with AsyncExitStack() as stack:
-            if self._health is not None:
-                app = health_app(self.checks, self.metrics.registry)
-                self.health_port = await stack.enter_async_context(serve(app, *self._health))
-            async with asyncio.TaskGroup() as background:
-                parts = [(f"the cache of {query}", reflector.run()) for query, reflector in self._reflectors.items()]
-                if self._recorder is not None:
-                    parts.append(("the recorder of events", self._recorder.run()))
-                tasks = [background.create_task(_lasting(name, work)) for name, work in parts]
-                try:
-                    await self._lead_until(stop)
-                finally:
-                    for task in tasks:
-                        task.cancel()
+        async with asyncio.TaskGroup() as background:
+            parts = [(f"the cache of {query}", reflector.run()) for query, reflector in self._reflectors.items()]
+            if self._recorder is not None:
+                parts.append(("the recorder of events", self._recorder.run()))
+            tasks = [background.create_task(_lasting(name, work)) for name, work in parts]
+            try:
+                await self._lead_until(stop)
+            finally:
+                for task in tasks:
+                    task.cancel()
         await self._farewell()
 
     async def _lead_until(self, stop: asyncio.Event) -> None:

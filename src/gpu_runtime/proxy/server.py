@@ -1,17 +1,17 @@
-"""One process of the proxy: caches, and the HTTP server beside them."""
+"""The proxy as one process: its application and the caches that it reads."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 
-import structlog
 from aiohttp import web
 from prometheus_client import Counter
 
 from gpu_runtime.config import ConfigError, ProxySettings
 from gpu_runtime.edge.names import is_loopback, own_names, split_address
 from gpu_runtime.edge.runner import Runner
+from gpu_runtime.edge.server import HttpServer
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.proxy.app import application
@@ -24,27 +24,16 @@ class Proxy:
     """Serves until `stop`; then it takes no more requests and ends those that it has."""
 
     def __init__(self, client: Client, settings: ProxySettings) -> None:
-        self.started = asyncio.Event()
-        self.port = 0
-        self._settings = settings
-        self._host, self._wanted_port = split_address(settings.httpAddr)
-        self._guard = guard(settings)
-        self.manager = Manager(client, health=(settings.health.host, settings.health.port))
+        admitted = guard(settings)
+        self.manager = Manager(client)
         refused = [ipaddress.ip_network(cidr) for cidr in settings.refusedCIDRs]
-        self._targets = Targets.of(self.manager, refused)
+        targets = Targets.of(self.manager, refused)
         answers = Counter("proxy_answers", "Answers by status.", ["status"], registry=self.manager.metrics.registry)
-        self._app = application(self._targets, self._guard, lambda status: answers.labels(str(status)).inc())
+        app = application(targets, admitted, lambda status: answers.labels(str(status)).inc())
+        self.server = HttpServer(runner_of(app, settings.drainSeconds), settings.httpAddr, self.manager)
 
     async def run(self, stop: asyncio.Event) -> None:
-        runner = runner_of(self._app, self._settings.drainSeconds)
-        await runner.setup()
-        try:
-            self.port = await runner.listen(self._host, self._wanted_port)
-            structlog.get_logger("proxy").info("serving", host=self._host, port=self.port)
-            self.started.set()
-            await self.manager.run(stop)
-        finally:
-            await runner.cleanup()
+        await self.server.run(stop)
 
 
 def runner_of(app: web.Application, drain_seconds: float) -> Runner:

@@ -120,10 +120,10 @@ class Places:
             process = RuntimeApi(client, self.settings(**settings))
             task = asyncio.create_task(process.run(stop))
             try:
-                await asyncio.wait_for(process.started.wait(), 60)
+                await asyncio.wait_for(process.server.started.wait(), 60)
                 if warm:
                     await eventually(lambda: not any(process.manager.checks().values()), what="warm caches")
-                yield Api(process.url, process.services, session, task)
+                yield Api(process.server.url, process.services, session, task)
             finally:
                 stop.set()
                 await asyncio.gather(task, return_exceptions=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -12,13 +11,13 @@ from gpu_runtime.kube import (
     Client,
     Election,
     Manager,
+    ProcessContext,
     Query,
     Result,
     Terms,
-    load_config,
     owned,
     primary,
-    stop_on_signal,
+    run_process,
 )
 from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 
@@ -26,9 +25,9 @@ from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
 TERMS = Terms(duration=8.0, give_up=6.0, retry=0.5)
 
 
-def build(client: Client, namespace: str, identity: str, port: int) -> Manager:
+def build(client: Client, namespace: str, identity: str) -> Manager:
     election = Election(client, Key(namespace, "leader"), identity, terms=TERMS)
-    manager = Manager(client, election=election, health=("127.0.0.1", port))
+    manager = Manager(client, election=election)
     parents = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=parent"))
     copies = manager.cache(Query(CONFIG_MAPS, namespace, labels="role=child"))
     children = Children(client)
@@ -54,11 +53,15 @@ def build(client: Client, namespace: str, identity: str, port: int) -> Manager:
     return manager
 
 
-async def main(kubeconfig: Path, namespace: str, identity: str, port: int) -> None:
-    async with Client(load_config(kubeconfig), user_agent=identity) as client:
-        with stop_on_signal() as stop:
-            await build(client, namespace, identity, port).run(stop)
+def run(kubeconfig: Path, namespace: str, identity: str, port: int) -> int:
+    async def main(process: ProcessContext) -> None:
+        async with process.kubernetes() as client:
+            manager = build(client, namespace, identity)
+            process.health.add(manager.checks, manager.metrics.registry)
+            await manager.run(process.stop)
+
+    return run_process(main, user_agent=identity, health=("127.0.0.1", port), kubeconfig=kubeconfig)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))

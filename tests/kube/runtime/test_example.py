@@ -54,4 +54,4 @@ async def test_a_process_without_a_cluster_says_so_in_one_line(tmp_path: Path) -
     )
     _, said = await process.communicate()
     assert process.returncode == 2
-    assert said.decode() == f"error: cannot read the kubeconfig {tmp_path / 'missing'}: No such file or directory\n"
+    assert said.decode() == f"Error: cannot read the kubeconfig {tmp_path / 'missing'}: No such file or directory\n"

@@ -33,6 +33,7 @@ from gpu_runtime.kube import (
 )
 from gpu_runtime.kube.builtin import CONFIG_MAPS, NAMESPACES, ConfigMap
 from gpu_runtime.kube.events import EVENTS
+from gpu_runtime.kube.health import Health, serve
 from gpu_runtime.kube.lease import LEASES
 
 # Renewed often, yet a busy machine does not take the lease from a live leader.
@@ -283,12 +284,12 @@ async def test_health_is_about_us_and_readiness_names_what_is_missing(
     client: Client, proxied: Client, fault_proxy: FaultProxy, namespace: str
 ) -> None:
     trouble = fault_proxy.on(lists("configmaps")).answer(403, reason="Forbidden")
-    manager = copying(Manager(proxied, health=("127.0.0.1", 0)), namespace)
+    manager, health = copying(Manager(proxied), namespace), Health()
+    health.add(manager.checks, manager.metrics.registry)
     with capture_logs():
-        async with running(manager), aiohttp.ClientSession() as http:
+        async with serve(health, "127.0.0.1", 0) as port, running(manager), aiohttp.ClientSession() as http:
             await trouble.happened(2)
-            await eventually(lambda: manager.health_port)
-            url = f"http://127.0.0.1:{manager.health_port}"
+            url = f"http://127.0.0.1:{port}"
             async with http.get(f"{url}/healthz") as alive, http.get(f"{url}/readyz") as ready:
                 assert alive.status == 200
                 assert ready.status == 503

@@ -25,8 +25,8 @@ async def offline_api(**settings: Any) -> AsyncIterator[int]:
         process = RuntimeApi(client, given)
         task = asyncio.create_task(process.run(stop))
         try:
-            await asyncio.wait_for(process.started.wait(), 60)
-            yield int(process.url.rpartition(":")[2])
+            await asyncio.wait_for(process.server.started.wait(), 60)
+            yield int(process.server.url.rpartition(":")[2])
         finally:
             stop.set()
             await task

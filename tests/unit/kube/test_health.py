@@ -1,15 +1,38 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 
-from gpu_runtime.kube import ConfigError
-from gpu_runtime.kube.health import health_app, serve
+from equipment.mutation import mutant
+from gpu_runtime.errors import ConfigError
+from gpu_runtime.kube.health import Health, serve
 
 
 async def test_a_port_that_is_taken_is_one_clear_line() -> None:
-    registry = CollectorRegistry()
-    async with serve(health_app(dict, registry), "127.0.0.1", 0) as port:
+    async with serve(Health(), "127.0.0.1", 0) as port:
         with pytest.raises(ConfigError, match=f"^cannot listen on 127.0.0.1:{port}: "):
-            async with serve(health_app(dict, registry), "127.0.0.1", port):
+            async with serve(Health(), "127.0.0.1", port):
                 pass
+
+
+@mutant("kube/health.py", "if not self._checks:", "if False:")
+@mutant("kube/health.py", "if self._ending():", "if False:")
+def test_a_process_is_ready_after_its_first_checks_until_it_ends() -> None:
+    ending = False
+    health = Health(lambda: ending)
+    assert health.problems() == {"process": "starting"}
+    health.add(lambda: {"cache of pods": "not filled", "cache of nodes": None})
+    health.add()
+    assert health.problems() == {"cache of pods": "not filled"}
+    ending = True
+    assert health.problems() == {"cache of pods": "not filled", "process": "ending"}
+
+
+def test_metrics_of_all_parts_are_in_one_answer() -> None:
+    health = Health()
+    for name in ("requests", "restarts"):
+        registry = CollectorRegistry()
+        Counter(name, "A count.", registry=registry).inc()
+        health.add(registry=registry)
+    assert b"requests_total 1.0" in health.metrics()
+    assert b"restarts_total 1.0" in health.metrics()
