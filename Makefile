@@ -47,11 +47,11 @@ check: .venv/.ready ## format, lint, types, layers, generated files
 fix: .venv/.ready ## format and apply safe lint fixes
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-manifests: .venv/.ready ## write config/crd, config/rbac and config/samples from the types
+manifests: .venv/.ready ## write the files under config/ that follow from the types and processes
 	$(BIN)/python hack/generate.py manifests
 
-generate: .venv/.ready ## write every other generated file: the OpenAPI document
-	$(BIN)/python hack/generate.py openapi
+generate: .venv/.ready ## write every other generated file: the OpenAPI document and docs/processes.md
+	$(BIN)/python hack/generate.py openapi docs
 
 swagger: generate ## the same, by the name that people look for
 

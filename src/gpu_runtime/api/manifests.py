@@ -6,14 +6,21 @@ from collections.abc import Iterable, Mapping
 
 from gpu_runtime.api.crd import definition
 from gpu_runtime.api.meta.object import wire
-from gpu_runtime.api.rbac import Manifest, Permissions, kind_roles, leader_election, process_manifests, role
+from gpu_runtime.api.rbac import (
+    LEADER_ELECTION_LEASE,
+    Manifest,
+    Permissions,
+    kind_roles,
+    leader_election,
+    process_manifests,
+    role,
+)
 from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
 from gpu_runtime.api.v1alpha1.kinds import KINDS
 from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 from gpu_runtime.api.v1alpha1.samples import SAMPLES
 
 PREFIX = "gpu-runtime"
-LEADER_ELECTION_LEASE = "9d4c4758.lokiwager.io"
 
 Files = Mapping[str, list[Manifest]]
 

@@ -1,16 +1,19 @@
-"""Permissions as declarations beside the code that needs them, and the RBAC manifests made from them."""
+"""Permissions as declarations, and the RBAC manifests made from them. Importing it loads no types of the product."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gpu_runtime.api.kind import Kind
-from gpu_runtime.api.meta.object import Object
+if TYPE_CHECKING:
+    from gpu_runtime.api.kind import Kind
+    from gpu_runtime.api.meta.object import Object
 
 Manifest = dict[str, object]
 
 _API = "rbac.authorization.k8s.io/v1"
+LEADER_ELECTION_LEASE = "9d4c4758.lokiwager.io"
 READ = ("get", "list", "watch")
 WRITE = ("create", "update", "patch", "delete")
 
@@ -27,7 +30,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Permissions:
-    """What one process may do: everywhere, and in single namespaces. A process module declares it as PERMISSIONS."""
+    """What one process may do: everywhere, and in single namespaces."""
 
     process: str
     cluster: tuple[Rule, ...] = ()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpu_runtime.cli.cluster_options import gpus_option, show_option
+
 
 @click.command("local-cluster")
 @click.option(
@@ -15,11 +17,7 @@ import click
     required=True,
     help="Where the cluster keeps everything; its kubeconfig is D/kubeconfig.",
 )
-@click.option(
-    "--gpus",
-    type=click.IntRange(0, 1024),
-    help="How many of this machine's GPUs to use, or to simulate where it has none; without it all, or 8.",
-)
+@gpus_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server; 0 takes a free one.")
 @click.option(
     "--missing-image",
@@ -28,13 +26,7 @@ import click
     metavar="GLOB",
     help="Images to report as missing, to see what that looks like.",
 )
-@click.option(
-    "--show",
-    "shown",
-    multiple=True,
-    metavar="PATH[:rw]",
-    help="A folder of a home that pods see at its own place, read-only without :rw; homes are hidden otherwise.",
-)
+@show_option
 def local_cluster(
     data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...], shown: tuple[str, ...]
 ) -> None:

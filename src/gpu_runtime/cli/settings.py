@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import click
-from msgspec import Struct
 
-from gpu_runtime.config import ConfigError, load
+from gpu_runtime.cmd.process import Process
+from gpu_runtime.errors import ConfigError
 
-S = TypeVar("S", bound=Struct)
 EXIT_CONFIG = 2
 
 config_option = click.option(
@@ -27,10 +26,10 @@ kubeconfig_option = click.option(
 )
 
 
-def settings_in_force(settings: type[S], path: Path | None) -> S:
+def settings_in_force(process: Process, path: Path | None) -> Any:
     """From the file and the environment; ends the command when they are wrong."""
     try:
-        return load(settings, path, os.environ)
+        return process.load_settings(path, os.environ)
     except ConfigError as error:
         raise Misconfigured(str(error)) from error
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 
+from gpu_runtime.cli.cluster_options import gpus_option, show_option
 from gpu_runtime.cli.settings import Misconfigured
-from gpu_runtime.cmd.up.layout import Layout, api_url, proxy_url
-from gpu_runtime.config import ConfigError
+from gpu_runtime.cmd.processes import PROCESSES
+from gpu_runtime.cmd.up.layout import Layout
+from gpu_runtime.errors import ConfigError
 
 EXIT_NOT_RUNNING = 3
 COLOURS = {"ready": "green", "not ready": "yellow", "dead": "red"}
@@ -27,28 +29,18 @@ data_dir_option = click.option(
 @click.command("up")
 @data_dir_option
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port of the REST API.")
-@click.option(
-    "--gpus",
-    type=click.IntRange(0, 1024),
-    help="How many of this machine's GPUs to use, or to simulate where it has none; without it all, or 8.",
-)
+@gpus_option
 @click.option(
     "--config",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with settings to start from: controller-manager.yaml, runtime-api.yaml, proxy.yaml.",
+    help="Folder with settings to start from, one PROCESS.yaml each, such as runtime-api.yaml.",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A cluster to use in place of an embedded one.",
 )
-@click.option(
-    "--show",
-    "shown",
-    multiple=True,
-    metavar="PATH[:rw]",
-    help="A folder of a home that pods see at its own place, read-only without :rw; homes are hidden otherwise.",
-)
+@show_option
 def up_command(
     data_dir: Path | None,
     port: int,
@@ -114,12 +106,12 @@ def env_command(data_dir: Path | None) -> None:
     if installation is None:
         click.echo(f"nothing was ever started on {layout.root}; `gpu-runtime up` does that", err=True)
         sys.exit(EXIT_NOT_RUNNING)
-    for name, value in (
-        ("KUBECONFIG", installation.kubeconfig),
-        ("GPU_RUNTIME_URL", api_url(installation.ports)),
-        ("GPU_RUNTIME_UNITS_URL", proxy_url(installation.ports)),
-    ):
-        click.echo(f"export {name}={shlex.quote(value)}")
+    variables = {"KUBECONFIG": installation.kubeconfig}
+    for name, url in installation.ports.urls().items():
+        if name in PROCESSES and (place := PROCESSES[name].up) is not None and place.variable:
+            variables[place.variable] = url
+    for variable, value in variables.items():
+        click.echo(f"export {variable}={shlex.quote(value)}")
 
 
 def _print(rows: list[tuple[str, ...]]) -> None:

@@ -1,1 +1,1 @@
-"""One module a process: what it may do (PERMISSIONS), and `run`, which runs it until a signal."""
+"""The processes: processes.py declares each one, and each has a module with its `main`."""

@@ -8,21 +8,14 @@ not known is an error that names it. Secrets never stand here: a setting names t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TypeVar
-
-from msgspec import Struct
-
 from gpu_runtime.config.controller_manager import ControllerManagerSettings, SpecSettings, StockSettings, UnitSettings
-from gpu_runtime.config.loading import load_as, show
+from gpu_runtime.config.loading import load, show
 from gpu_runtime.config.proxy import ProxySettings
 from gpu_runtime.config.runtime_api import ApiLimits, OperationSettings, RuntimeApiSettings
 from gpu_runtime.config.shared import Health, Log
 from gpu_runtime.errors import ConfigError
 
 __all__ = [
-    "PROCESSES",
     "ApiLimits",
     "ConfigError",
     "ControllerManagerSettings",
@@ -37,17 +30,3 @@ __all__ = [
     "load",
     "show",
 ]
-
-S = TypeVar("S", bound=Struct)
-
-PROCESSES: dict[str, type[Struct]] = {
-    "controller-manager": ControllerManagerSettings,
-    "proxy": ProxySettings,
-    "runtime-api": RuntimeApiSettings,
-}
-
-
-def load(settings: type[S], path: Path | None, env: Mapping[str, str]) -> S:
-    """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
-    process = next(name for name, each in PROCESSES.items() if each is settings)
-    return load_as(process, settings, path, env)

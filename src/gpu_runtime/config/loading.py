@@ -19,8 +19,8 @@ S = TypeVar("S", bound=Struct)
 PREFIX = "GPU_RUNTIME"
 
 
-def load_as(process: str, settings: type[S], path: Path | None, env: Mapping[str, str]) -> S:
-    """The settings in force of a process. Every error at once, each with its key."""
+def load(process: str, settings: type[S], path: Path | None, env: Mapping[str, str]) -> S:
+    """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
     document = _read(path) if path is not None else {}
     sources = {"": str(path)}
     prefix = f"{PREFIX}_{_words(process)}_"

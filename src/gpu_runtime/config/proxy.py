@@ -16,7 +16,7 @@ def _cidr(text: str) -> object:
 
 REFUSED_CIDRS = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/127", "fe80::/10", "ff00::/8")
 # Pods of the embedded cluster may have addresses of 127.213.0.0/16.
-EMBEDDED_REFUSED_CIDRS = tuple("127.0.0.0/16" if cidr == "127.0.0.0/8" else cidr for cidr in REFUSED_CIDRS)
+LOCAL_SETTINGS = {"refusedCIDRs": ["127.0.0.0/16" if cidr == "127.0.0.0/8" else cidr for cidr in REFUSED_CIDRS]}
 
 
 class ProxySettings(Struct, frozen=True, kw_only=True):

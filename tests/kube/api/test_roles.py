@@ -7,7 +7,7 @@ import json
 import pytest
 
 from equipment.servers import ApiServer
-from gpu_runtime.api.manifests import LEADER_ELECTION_LEASE
+from gpu_runtime.api.rbac import LEADER_ELECTION_LEASE
 from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 from kube.api.paths import CONFIG
 

@@ -47,7 +47,7 @@ async def started(program: Program, log: Path) -> AsyncIterator[None]:
             await process.wait()
 
 
-@mutant("cmd/up/run.py", "own_cluster=options.kubeconfig is None", "own_cluster=True")
+@mutant("cmd/up/run.py", "own_cluster = options.kubeconfig is None", "own_cluster = True")
 async def test_up_on_a_cluster_with_a_controller_manager_stands_by_and_takes_over(
     world: World, fault_proxy: FaultProxy, tmp_path: Path
 ) -> None:

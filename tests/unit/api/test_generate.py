@@ -60,19 +60,6 @@ def test_a_run_removes_stale_files_but_none_that_a_person_wrote(tmp_path: Path) 
     assert run(tmp_path, "--check") == 0
 
 
-def test_what_a_process_declares_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "some_processes"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "quiet.py").touch()
-    (package / "busy.py").write_text(
-        "from gpu_runtime.api.rbac import Permissions\nPERMISSIONS = Permissions('busy')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(generate, "PROCESSES", "some_processes")
-    assert [declared.process for declared in generate.declared_permissions()] == ["busy"]
-
-
 def test_an_unknown_target_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         run(tmp_path, "everything")

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from equipment.mutation import mutant
 from gpu_runtime.cli.main import COMMANDS, main
+from gpu_runtime.cmd.processes import PROCESSES
 
 KUBECONFIG = """
 current-context: c
@@ -24,7 +25,7 @@ users: [{name: u, user: {token: t}}]
 def test_every_command_is_listed_and_helps() -> None:
     listing = CliRunner().invoke(main, ["--help"])
     assert listing.exit_code == 0
-    for command in COMMANDS:
+    for command in (*COMMANDS, *PROCESSES):
         assert command in listing.output
         assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
 
@@ -34,7 +35,8 @@ def test_help_imports_no_process() -> None:
     code = f"import sys; from gpu_runtime.cli.main import main; {helped}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert not [name for name in loaded if name.startswith(("gpu_runtime.cmd", "gpu_runtime.kube", "aiohttp", "yaml"))]
+    heavy = ("gpu_runtime.config", "gpu_runtime.kube", "aiohttp", "msgspec", "yaml")
+    assert not [name for name in loaded if name.startswith(heavy)]
 
 
 def test_the_retired_manager_says_what_to_run_and_exits_with_2() -> None:

@@ -9,8 +9,10 @@ import pytest
 import yaml
 from msgspec import Struct
 
-from gpu_runtime.config import PROCESSES, ConfigError, ControllerManagerSettings, load, show
+from gpu_runtime.cmd.processes import PROCESSES
+from gpu_runtime.config import ConfigError, ControllerManagerSettings, load, show
 
+PROCESS = "controller-manager"
 PREFIX = "GPU_RUNTIME_CONTROLLER_MANAGER_"
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -18,11 +20,11 @@ CONFIG = Path(__file__).parents[3] / "config"
 def loaded(folder: Path, text: str, **env: str) -> ControllerManagerSettings:
     path = folder / "controller-manager.yaml"
     path.write_text(text)
-    return load(ControllerManagerSettings, path, {PREFIX + name: value for name, value in env.items()})
+    return load(PROCESS, ControllerManagerSettings, path, {PREFIX + name: value for name, value in env.items()})
 
 
 def test_without_a_file_the_defaults_hold() -> None:
-    assert load(ControllerManagerSettings, None, {"PATH": "/bin"}) == ControllerManagerSettings()
+    assert load(PROCESS, ControllerManagerSettings, None, {"PATH": "/bin"}) == ControllerManagerSettings()
 
 
 def test_the_file_wins_over_defaults_and_the_environment_over_the_file(tmp_path: Path) -> None:
@@ -86,35 +88,35 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, env: dict[str, str], 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
-        load(ControllerManagerSettings, tmp_path / "nowhere.yaml", {})
+        load(PROCESS, ControllerManagerSettings, tmp_path / "nowhere.yaml", {})
 
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_what_is_shown_gives_the_same_settings_again(process: str, tmp_path: Path) -> None:
-    settings: Struct = load(PROCESSES[process], None, {})
+    settings: Struct = PROCESSES[process].load_settings(None, {})
     path = tmp_path / "shown.yaml"
     path.write_text(show(settings))
-    assert load(PROCESSES[process], path, {}) == settings
+    assert PROCESSES[process].load_settings(path, {}) == settings
 
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_every_key_is_shown(process: str) -> None:
-    settings = PROCESSES[process]
-    assert set(yaml.safe_load(show(settings()))) == set(settings.__struct_fields__)
+    settings = PROCESSES[process].load_settings(None, {})
+    assert set(yaml.safe_load(show(settings))) == set(settings.__struct_fields__)
 
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_the_local_file_of_each_process_loads(process: str) -> None:
-    load(PROCESSES[process], CONFIG / "local" / f"{process}.yaml", {})
+    PROCESSES[process].load_settings(CONFIG / "local" / f"{process}.yaml", {})
 
 
-@pytest.mark.parametrize("process", ["controller-manager", "runtime-api"])
+@pytest.mark.parametrize("process", [name for name, process in PROCESSES.items() if process.cluster is not None])
 def test_the_cluster_file_of_each_process_loads_and_is_what_its_container_reads(process: str, tmp_path: Path) -> None:
     maps = yaml.safe_load_all((CONFIG / "manager" / "process_config.yaml").read_text())
     data = next(each["data"] for each in maps if each["metadata"]["name"] == process)
     path = tmp_path / f"{process}.yaml"
     path.write_text(data[path.name])
-    settings: Any = load(PROCESSES[process], path, {})
+    settings: Any = PROCESSES[process].load_settings(path, {})
     deployments = yaml.safe_load_all((CONFIG / "manager" / "manager.yaml").read_text())
     pod = next(each["spec"]["template"]["spec"] for each in deployments if each["metadata"]["name"] == process)
     container = pod["containers"][0]

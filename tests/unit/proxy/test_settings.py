@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from equipment.mutation import mutant
+from gpu_runtime.cmd.processes import PROXY
 from gpu_runtime.cmd.up.layout import Ports
 from gpu_runtime.cmd.up.settings import overrides
-from gpu_runtime.config import ConfigError, ProxySettings, load
+from gpu_runtime.config import ConfigError, ProxySettings
 from gpu_runtime.proxy.server import guard
 
-PORTS = Ports(api=1, proxy=2, kubernetes=3, controllerManagerHealth=4, runtimeApiHealth=5, proxyHealth=6)
+PORTS = Ports(kubernetes=3, http={"proxy": 2}, health={"proxy": 6})
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 
 
@@ -33,16 +34,16 @@ def test_other_machines_are_served_only_when_that_is_said_in_so_many_words(addre
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "169.254.169.254", "::", "::1", "fe80::1", "ff02::1"])
 @mutant("config/proxy.py", '"::/127", "fe80::/10", "ff00::/8")', ")")
 def test_no_unit_has_an_address_of_the_machine_or_its_link(address: str) -> None:
-    local = load(ProxySettings, CONFIG / "local" / "proxy.yaml", {}).refusedCIDRs
-    of_up = overrides(PORTS)["proxy"]["refusedCIDRs"]
+    local = PROXY.load_settings(CONFIG / "local" / "proxy.yaml", {}).refusedCIDRs
+    of_up = overrides(PROXY, PORTS)["refusedCIDRs"]
     for cidrs in (ProxySettings().refusedCIDRs, local, of_up):
         refused = [ipaddress.ip_network(cidr) for cidr in cidrs]
         assert any(ipaddress.ip_address(address) in network for network in refused), cidrs
 
 
 def test_up_and_the_settings_for_one_machine_refuse_the_same_addresses() -> None:
-    local = load(ProxySettings, CONFIG / "local" / "proxy.yaml", {}).refusedCIDRs
-    assert list(local) == overrides(PORTS)["proxy"]["refusedCIDRs"]
+    local = PROXY.load_settings(CONFIG / "local" / "proxy.yaml", {}).refusedCIDRs
+    assert list(local) == overrides(PROXY, PORTS)["refusedCIDRs"]
     pod = ipaddress.ip_address("127.213.0.9")
     assert not any(pod in ipaddress.ip_network(cidr) for cidr in local)
     assert any(pod in ipaddress.ip_network(cidr) for cidr in ProxySettings().refusedCIDRs)

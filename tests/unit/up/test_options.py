@@ -7,7 +7,7 @@ import pytest
 from gpu_runtime.cmd.up.layout import Layout, Ports
 from gpu_runtime.cmd.up.programs import cluster
 from gpu_runtime.cmd.up.run import Options, up
-from gpu_runtime.config import ConfigError
+from gpu_runtime.errors import ConfigError
 
 
 def test_gpus_of_a_cluster_that_is_not_ours_cannot_be_chosen(tmp_path: Path) -> None:
@@ -35,6 +35,6 @@ def test_the_embedded_cluster_is_told_which_folders_to_show(tmp_path: Path) -> N
     async def prepare() -> None:
         return None
 
-    ports = Ports(api=1, proxy=2, kubernetes=3, controllerManagerHealth=4, runtimeApiHealth=5, proxyHealth=6)
+    ports = Ports(kubernetes=3, http={}, health={})
     command = cluster(Layout.at(tmp_path), ports, None, ("/a", "/b:rw"), prepare).command
     assert command[-4:] == ("--show", "/a", "--show", "/b:rw")

@@ -3,15 +3,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
+from gpu_runtime.cmd.processes import PROCESSES
+from gpu_runtime.cmd.up import ports as module
 from gpu_runtime.cmd.up.layout import Ports
-from gpu_runtime.cmd.up.ports import ANY, choose
-from gpu_runtime.config import ConfigError
+from gpu_runtime.cmd.up.ports import ANY
+from gpu_runtime.errors import ConfigError
 from realkube.process import free_ports
 
 NOTHING: frozenset[int] = frozenset()
+API, PROXY = "runtime-api", "proxy"
 
 
 @pytest.fixture
@@ -22,41 +25,55 @@ def taken() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def last_time() -> Ports:
-    return Ports(**dict(zip(Ports.__struct_fields__, free_ports(6), strict=True)))
+def choose(first: int, last: Ports | None, kept: frozenset[int]) -> Ports:
+    return module.choose(first, PROCESSES.values(), last, kept)
+
+
+def last_time(**health: int) -> Ports:
+    first, second, kubernetes, *others = free_ports(3 + len(PROCESSES))
+    found = dict(zip(PROCESSES, others, strict=True))
+    return Ports(kubernetes=kubernetes, http={API: first, PROXY: second}, health=found | health)
 
 
 def test_the_ports_of_the_last_time_are_used_again() -> None:
     last = last_time()
-    assert choose(last.api, last, NOTHING) == last
+    assert choose(last.http[API], last, NOTHING) == last
 
 
 def test_no_port_is_used_twice() -> None:
     (api,) = free_ports(1)
     ports = choose(api, None, NOTHING)
-    assert len(set(msgspec.structs.astuple(ports))) == 6
-    assert ports.api == api
+    assert len({ports.kubernetes, *ports.http.values(), *ports.health.values()}) == 6
+    assert ports.http[API] == api
 
 
 def test_a_port_that_somebody_else_has_taken_is_replaced_by_a_free_one(taken: int) -> None:
-    last = msgspec.structs.replace(last_time(), proxyHealth=taken)
-    ports = choose(last.api, last, NOTHING)
-    assert ports.proxyHealth != taken
-    assert ports.proxyHealth in ANY
-    assert ports.proxy == last.proxy
+    last = last_time(proxy=taken)
+    ports = choose(last.http[API], last, NOTHING)
+    assert ports.health[PROXY] != taken
+    assert ports.health[PROXY] in ANY
+    assert ports.http[PROXY] == last.http[PROXY]
+
+
+def test_a_process_that_was_not_there_the_last_time_gets_free_ports() -> None:
+    last = last_time()
+    before = replace(last, http={API: last.http[API]}, health={API: last.health[API]})
+    ports = choose(last.http[API], before, NOTHING)
+    assert ports.health.keys() == PROCESSES.keys()
+    assert ports.health[API] == last.health[API]
 
 
 def test_the_proxy_is_beside_the_api_where_that_is_free() -> None:
     last = last_time()
-    beside = frozenset({last.api + 10})  # free for us, whoever may have it on this machine
-    assert choose(last.api, None, beside).proxy == last.api + 10
-    assert choose(last.api, last, beside).proxy == last.proxy
+    beside = frozenset({last.http[API] + 10})  # free for us, whoever may have it on this machine
+    assert choose(last.http[API], None, beside).http[PROXY] == last.http[API] + 10
+    assert choose(last.http[API], last, beside).http[PROXY] == last.http[PROXY]
 
 
 def test_a_port_that_a_process_of_ours_still_holds_is_kept(taken: int) -> None:
-    last = msgspec.structs.replace(last_time(), proxyHealth=taken)
-    assert choose(last.api, last, frozenset({taken})) == last
-    assert choose(taken, None, frozenset({taken})).api == taken
+    last = last_time(proxy=taken)
+    assert choose(last.http[API], last, frozenset({taken})) == last
+    assert choose(taken, None, frozenset({taken})).http[API] == taken
 
 
 def test_the_api_has_the_port_that_was_asked_for_or_it_is_said_that_it_is_taken(taken: int) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from gpu_runtime.cmd.up.layout import Layout, Ports, api_url, proxy_url
+from gpu_runtime.cmd.processes import PROCESSES, RUNTIME_API
+from gpu_runtime.cmd.up.layout import Layout, Ports
 from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
 
 WIDTH = 20
@@ -46,24 +47,26 @@ def _ended(event: Ended) -> str:
 
 def welcome(layout: Layout, ports: Ports, kubeconfig: Path, machine: Iterable[str] = ()) -> None:
     """What the machine allows, where everything is, and a first command to paste."""
-    url = api_url(ports)
+    urls = ports.urls()
+    api = urls[RUNTIME_API.name]
+    pages = [
+        (title, urls[process.name] + path)
+        for process in PROCESSES.values()
+        if process.up is not None
+        for title, path in process.up.pages.items()
+    ]
     say()
     for line in machine:
         say(click.style(f"  {line}", dim=True))
     say()
-    for what, where in (
-        ("API", f"{url}/api/v1"),
-        ("Swagger", f"{url}/swagger/index.html"),
-        ("Units", f"{proxy_url(ports)}/units/NAMESPACE/NAME/"),
-        ("Logs", str(layout.supervised.root / "logs")),
-    ):
+    for what, where in (*pages, ("Logs", str(layout.supervised.root / "logs"))):
         say(f"  {what:<8} {click.style(where, fg='cyan')}")
     say()
     say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
     say()
     say("  Put two GPUs on the shelf, then look at them:")
-    say(f"  curl -s -X POST {url}/api/v1/operator/stock-units -H 'Content-Type: application/json' -d '{FIRST}'")
-    say(f"  curl -s {url}/api/v1/operator/inventory")
+    say(f"  curl -s -X POST {api}/api/v1/operator/stock-units -H 'Content-Type: application/json' -d '{FIRST}'")
+    say(f"  curl -s {api}/api/v1/operator/inventory")
     say()
     say(click.style("  Ctrl-C stops everything; what was created stays in " + str(layout.root), dim=True))
 

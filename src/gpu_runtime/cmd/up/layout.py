@@ -15,14 +15,15 @@ LOOPBACK = "127.0.0.1"
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
-    """Ports of this machine's loopback, by what is served there."""
+    """Ports of this machine's loopback: of the embedded cluster, and of each process by its name."""
 
-    api: int
-    proxy: int
     kubernetes: int
-    controllerManagerHealth: int
-    runtimeApiHealth: int
-    proxyHealth: int
+    http: dict[str, int]
+    health: dict[str, int]
+
+    def urls(self) -> dict[str, str]:
+        """Where each process that serves HTTP is reached."""
+        return {process: f"http://{LOOPBACK}:{port}" for process, port in self.http.items()}
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +70,6 @@ class Layout:
 def default_data_dir() -> Path:
     shared = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(shared) / "gpu-runtime"
-
-
-def api_url(ports: Ports) -> str:
-    return f"http://{LOOPBACK}:{ports.api}"
-
-
-def proxy_url(ports: Ports) -> str:
-    return f"http://{LOOPBACK}:{ports.proxy}"
 
 
 def kubernetes_url(ports: Ports) -> str:

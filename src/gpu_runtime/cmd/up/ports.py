@@ -6,30 +6,39 @@ import random
 import socket
 from collections.abc import Iterable, Iterator
 
+from gpu_runtime.cmd.process import Process
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
-from gpu_runtime.config import ConfigError
+from gpu_runtime.errors import ConfigError
 
 # Below those that the kernel gives to outgoing connections: one found free here stays free until it is used.
 ANY = range(20_000, 32_768)
-BESIDE_API = {"proxy": 10}  # people see it in links: 8090 beside 8080
 
 
-def choose(api: int, last: Ports | None, kept: frozenset[int]) -> Ports:
-    """The ports of an installation; those in `kept` are held by processes of it that still run."""
-    if not _usable(api, kept):
-        raise ConfigError(f"port {api} of {LOOPBACK} is taken: give the API another with --port")
-    chosen = {"api": api}
-    for name in Ports.__struct_fields__[1:]:
-        wanted = [getattr(last, name)] if last is not None else []
-        if name in BESIDE_API:
-            wanted.append(api + BESIDE_API[name])
-        taken = frozenset(chosen.values())
-        chosen[name] = next(port for port in _candidates(wanted) if port not in taken and _usable(port, kept))
-    return Ports(**chosen)
+def choose(first: int, processes: Iterable[Process], last: Ports | None, kept: frozenset[int]) -> Ports:
+    """The ports of an installation, of which the API has `first`; those in `kept` are held by its own processes."""
+    if not _usable(first, kept):
+        raise ConfigError(f"port {first} of {LOOPBACK} is taken: give the API another with --port")
+    last = last or Ports(kubernetes=0, http={}, health={})
+    chosen = {first}
+
+    def take(*wanted: int | None) -> int:
+        found = next(port for port in _candidates(wanted) if port not in chosen and _usable(port, kept))
+        chosen.add(found)
+        return found
+
+    kubernetes, http, health = take(last.kubernetes), {}, {}
+    for process in processes:
+        offset = process.up.port if process.up is not None else None
+        if process.http and offset == 0:
+            http[process.name] = first
+        elif process.http:
+            http[process.name] = take(last.http.get(process.name), first + offset if offset is not None else None)
+        health[process.name] = take(last.health.get(process.name))
+    return Ports(kubernetes=kubernetes, http=http, health=health)
 
 
-def _candidates(wanted: Iterable[int]) -> Iterator[int]:
-    yield from wanted
+def _candidates(wanted: Iterable[int | None]) -> Iterator[int]:
+    yield from (port for port in wanted if port)
     # Two that start at the same moment do not look for the same ones.
     yield from random.sample(ANY, len(ANY))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 
-from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, api_url, kubernetes_url, proxy_url
+from gpu_runtime.cmd.process import Process
+from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, kubernetes_url
 from gpu_runtime.local.supervisor.program import Program
 
 CLUSTER = "local-cluster"
@@ -46,26 +47,25 @@ def what_the_machine_allows(log: Path) -> list[str]:
     return [line for line in takewhile(lambda line: not line.startswith(CLUSTER_IS_READY), said) if line[:1] != "{"]
 
 
-def product(settings: dict[str, Path], kubeconfig: Path, ports: Ports, after: tuple[str, ...]) -> list[Program]:
-    """The product's own processes, which need a cluster and not each other."""
-    health = {
-        "controller-manager": ports.controllerManagerHealth,
-        "runtime-api": ports.runtimeApiHealth,
-        "proxy": ports.proxyHealth,
-    }
-    address = {"runtime-api": api_url(ports), "proxy": proxy_url(ports)}
-    return [
-        Program(
-            name=process,
-            command=(*COMMAND, process, "--config", str(path), "--kubeconfig", str(kubeconfig)),
-            health=f"http://{LOOPBACK}:{health[process]}/readyz",
-            after=after,
-            files=(path,),
-            environment=_version(),
-            address=address.get(process, ""),
-        )
-        for process, path in settings.items()
-    ]
+def product(
+    processes: Iterable[Process], settings: Mapping[str, Path], kubeconfig: Path, ports: Ports, *, own_cluster: bool
+) -> list[Program]:
+    """The product's own processes. Those that need Kubernetes wait for the cluster that `up` starts."""
+    return [_program(process, settings[process.name], kubeconfig, ports, own_cluster) for process in processes]
+
+
+def _program(process: Process, settings: Path, kubeconfig: Path, ports: Ports, own_cluster: bool) -> Program:
+    cluster_option = ("--kubeconfig", str(kubeconfig)) if process.kubernetes else ()
+    after_cluster = (CLUSTER,) if process.kubernetes and own_cluster else ()
+    return Program(
+        name=process.name,
+        command=(*COMMAND, process.name, "--config", str(settings), *cluster_option),
+        health=f"http://{LOOPBACK}:{ports.health[process.name]}/readyz",
+        after=(*after_cluster, *(process.up.after if process.up is not None else ())),
+        files=(settings,),
+        environment=_version(),
+        address=ports.urls().get(process.name, ""),
+    )
 
 
 def _version() -> dict[str, str]:

@@ -14,12 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlsplit
 
+from gpu_runtime.cmd.processes import PROCESSES
 from gpu_runtime.cmd.up import console
 from gpu_runtime.cmd.up.layout import Installation, Layout, Ports
 from gpu_runtime.cmd.up.ports import choose
 from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
 from gpu_runtime.cmd.up.settings import write_settings
-from gpu_runtime.config import ConfigError
+from gpu_runtime.errors import ConfigError
 from gpu_runtime.local.node.hidden import Shown
 from gpu_runtime.local.supervisor.events import StartFailed
 from gpu_runtime.local.supervisor.holder import Held, hold
@@ -99,15 +100,18 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     # Loading a Kubernetes client takes as long as the start of the cluster: it happens beside it.
     loading = asyncio.get_running_loop().run_in_executor(None, import_module, "gpu_runtime.cmd.up.prerequisites")
     before = layout.remembered()
-    ports = choose(options.port, before.ports if before else None, _kept(layout))
+    processes = [process for process in PROCESSES.values() if process.up is not None]
+    own_cluster = options.kubeconfig is None
+    ports = choose(options.port, processes, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
-    settings = write_settings(folder, options.config, ports, own_cluster=options.kubeconfig is None)
+    settings = write_settings(folder, processes, options.config, ports, own_cluster=own_cluster)
     layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
-    if options.kubeconfig is not None:
+    programs = product(processes, settings, kubeconfig, ports, own_cluster=own_cluster)
+    if not own_cluster:
         await _install(kubeconfig, loading)
-        return ports, kubeconfig, product(settings, kubeconfig, ports, after=())
+        return ports, kubeconfig, programs
     embedded = cluster(layout, ports, options.gpus, options.shown, prepare=partial(_install, kubeconfig, loading))
-    return ports, kubeconfig, [embedded, *product(settings, kubeconfig, ports, after=(CLUSTER,))]
+    return ports, kubeconfig, [embedded, *programs]
 
 
 def _kept(layout: Layout) -> frozenset[int]:

@@ -3,59 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from gpu_runtime.cmd.up.layout import LOOPBACK, Ports, proxy_url
-from gpu_runtime.config import PROCESSES, ConfigError, ControllerManagerSettings, load
-from gpu_runtime.config.proxy import EMBEDDED_REFUSED_CIDRS
+from gpu_runtime.cmd.process import Process
+from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
+from gpu_runtime.errors import ConfigError
 from gpu_runtime.local.files import write_private
 from gpu_runtime.local.supervisor.folder import Folder
 
 HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gpu-runtime up --config DIR\n"
 
 
-def overrides(ports: Ports, *, own_cluster: bool = False) -> dict[str, dict[str, Any]]:
-    """What only this installation knows, by process; `own_cluster` is the embedded one that `up` starts itself."""
-    return {
-        "controller-manager": {
-            "health": {"host": LOOPBACK, "port": ports.controllerManagerHealth},
-            # The cluster that `up` starts has one controller-manager, which has ended before the next one starts: it
-            # need not wait for a lease to expire. Any other cluster may already have a controller-manager, and two at
-            # once would undo each other's writes for ever.
-            "leaderElection": {"enabled": not own_cluster},
-            "units": {"accessURL": proxy_url(ports) + "/units/{namespace}/{name}/"},
-        },
-        "runtime-api": {
-            "health": {"host": LOOPBACK, "port": ports.runtimeApiHealth},
-            "httpAddr": f"{LOOPBACK}:{ports.api}",
-        },
-        "proxy": {
-            "health": {"host": LOOPBACK, "port": ports.proxyHealth},
-            "httpAddr": f"{LOOPBACK}:{ports.proxy}",
-            "refusedCIDRs": list(EMBEDDED_REFUSED_CIDRS),
-        },
-    }
+def overrides(process: Process, ports: Ports, *, own_cluster: bool = False) -> dict[str, Any]:
+    """What only this installation knows; `own_cluster` is the embedded one that `up` starts itself."""
+    ours: dict[str, Any] = {"health": {"host": LOOPBACK, "port": ports.health[process.name]}}
+    if process.http:
+        ours["httpAddr"] = f"{LOOPBACK}:{ports.http[process.name]}"
+    if process.lease:
+        # On the cluster that `up` starts, a process has ended before the next one starts: it need not wait for a lease
+        # to expire. Any other cluster may already run this process, and two leaders would undo each other's writes.
+        ours["leaderElection"] = {"enabled": not own_cluster}
+    ours = merged(ours, process.settings_on_one_machine())
+    return merged(ours, process.up.settings(ports.urls())) if process.up is not None else ours
 
 
-def write_settings(folder: Folder, given: Path | None, ports: Ports, *, own_cluster: bool = False) -> dict[str, Path]:
+def write_settings(
+    folder: Folder, processes: Iterable[Process], given: Path | None, ports: Ports, *, own_cluster: bool = False
+) -> dict[str, Path]:
     """The file of each process, written and checked; ConfigError names the key that is wrong."""
     written = {}
-    for process, ours in overrides(ports, own_cluster=own_cluster).items():
-        base = _read(given / f"{process}.yaml") if given is not None else {}
+    for process in processes:
+        base = _read(given / f"{process.name}.yaml") if given is not None else {}
+        ours = overrides(process, ports, own_cluster=own_cluster)
         text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
-        path = folder.config(process)
+        path = folder.config(process.name)
         write_private(path, text.encode())
-        settings = load(PROCESSES[process], path, os.environ)
-        if isinstance(settings, ControllerManagerSettings) and not (own_cluster or settings.leaderElection.enabled):
+        settings = process.load_settings(path, os.environ)
+        if process.lease and not own_cluster and not settings.leaderElection.enabled:
             raise ConfigError(
                 "leaderElection.enabled: the environment switches it off; with --kubeconfig it must be on: another "
-                "controller-manager may run on that cluster"
+                f"{process.name} may run on that cluster"
             )
-        written[process] = path
+        written[process.name] = path
     return written
 
 

@@ -1,0 +1,99 @@
+"""What one process of the product is, declared once.
+
+Its command, its settings, its place in `up`, its permissions, its manifests and its row in the docs follow from this.
+`gpu-runtime --help` reads every declaration, so a declaration names code as `module:attribute` and imports none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.api.rbac import Permissions, Rule, leader_election
+from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
+
+Settings = Mapping[str, object]
+Urls = Mapping[str, str]
+"""Where each process that serves HTTP is reached, by the name of the process."""
+
+
+@dataclass(frozen=True)
+class InUp:
+    """How `gpu-runtime up` runs a process. Its ports, addresses and leader election are set without being named."""
+
+    after: tuple[str, ...] = ()
+    """Processes that are ready before this one starts. One that needs Kubernetes always waits for the cluster."""
+    port: int | None = None
+    """Its HTTP port, counted from `--port`. None takes any free port."""
+    variable: str = ""
+    """The environment variable that `gpu-runtime env` sets to its URL."""
+    pages: Mapping[str, str] = field(default_factory=dict)
+    """Paths of its URL that `up` shows when all is ready, by title."""
+    settings: Callable[[Urls], Settings] = lambda _: {}
+    """Settings that only `up` knows; they replace a person's own."""
+
+
+@dataclass(frozen=True)
+class InCluster:
+    """The Deployment of a process in config/manager. Ports, addresses and host names are set without being named."""
+
+    replicas: int = 2
+    settings: Settings = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Secrets by the folder under /etc/gpu-runtime where the container reads them."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One declaration. `cmd/processes.py` holds them all."""
+
+    name: str
+    summary: str
+    """What the command does, as `gpu-runtime --help` says it."""
+    main: str
+    """`module:function` of `async def main(settings, process: ProcessContext) -> None`."""
+    settings: str
+    """`module:class` of a Struct that has `log` and `health`; also `httpAddr` and `allowedHosts` with `http`, and
+    `leaderElection` with `lease`."""
+    local_settings: str = ""
+    """`module:attribute` of the settings that differ from their defaults on one machine."""
+    http: bool = False
+    """It serves HTTP on a port of its own beside the health port."""
+    kubernetes: bool = True
+    """It talks to a cluster: its command takes `--kubeconfig`, and its Pods have a token."""
+    lease: str = ""
+    """Replicas elect a leader through this Lease in the install namespace."""
+    rules: tuple[Rule, ...] = ()
+    """What it may do in every namespace."""
+    namespaced_rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+    """What it may do in single namespaces."""
+    up: InUp | None = None
+    """None: `up` does not run it."""
+    cluster: InCluster | None = None
+    """None: config/manager has no Deployment of it."""
+
+    @property
+    def permissions(self) -> Permissions:
+        namespaces = dict(self.namespaced_rules)
+        if self.lease:
+            namespaces[SYSTEM_NAMESPACE] = (*namespaces.get(SYSTEM_NAMESPACE, ()), *leader_election(self.lease))
+        return Permissions(self.name, self.rules, namespaces)
+
+    def load_settings(self, path: Path | None, env: Mapping[str, str]) -> Any:
+        """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
+        return import_module("gpu_runtime.config").load(self.name, _attribute(self.settings), path, env)
+
+    def settings_on_one_machine(self) -> Settings:
+        found: Settings = _attribute(self.local_settings) if self.local_settings else {}
+        return found
+
+    def load_main(self) -> Any:
+        return _attribute(self.main)
+
+
+def _attribute(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,72 @@
+"""Every process of the product, in the order in which `up` lists them. A new process is one more declaration here."""
+
+from __future__ import annotations
+
+from gpu_runtime.api.rbac import LEADER_ELECTION_LEASE, READ, Rule
+from gpu_runtime.api.v1alpha1.group import GROUP
+from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
+from gpu_runtime.cmd.process import InCluster, InUp, Process
+
+CONTROLLER_MANAGER = Process(
+    name="controller-manager",
+    summary="Run the reconcilers.",
+    main="gpu_runtime.cmd.controller_manager:main",
+    settings="gpu_runtime.config.controller_manager:ControllerManagerSettings",
+    lease=LEADER_ELECTION_LEASE,
+    rules=(
+        Rule(GROUP, ("stockpools",), (*READ, "delete")),
+        Rule(GROUP, ("gpuunits",), (*READ, "patch", "delete")),
+        Rule(GROUP, ("operations",), ("list", "watch")),
+        Rule(GROUP, ("stockpools/status", "gpuunits/status"), ("update",)),
+        # Owner references that block an owner's deletion need it where clusters check for that.
+        Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),
+        Rule("apps", ("deployments",), (*READ, "create", "patch", "delete")),
+        Rule("apps", ("replicasets",), ("list", "watch")),
+        Rule("", ("services",), (*READ, "create", "patch", "delete")),
+        Rule("networking.k8s.io", ("networkpolicies",), (*READ, "create", "patch", "delete")),
+        Rule("", ("pods",), ("list", "watch")),
+        Rule("", ("events",), ("create", "patch")),
+        Rule("", ("namespaces",), ("get",)),
+        Rule("scheduling.k8s.io", ("priorityclasses",), ("get",)),
+    ),
+    up=InUp(settings=lambda urls: {"units": {"accessURL": urls["proxy"] + "/units/{namespace}/{name}/"}}),
+    cluster=InCluster(),
+)
+
+RUNTIME_API = Process(
+    name="runtime-api",
+    summary="Run the REST API.",
+    main="gpu_runtime.cmd.runtime_api:main",
+    settings="gpu_runtime.config.runtime_api:RuntimeApiSettings",
+    http=True,
+    rules=(
+        Rule(GROUP, ("stockpools",), (*READ, "create", "patch", "delete")),
+        Rule(GROUP, ("gpuunits",), (*READ, "create", "patch", "delete")),
+        Rule("", ("nodes", "namespaces"), READ),
+        Rule("", ("pods",), ("list",)),
+        Rule("", ("pods/log",), ("get",)),
+        Rule("", ("events",), ("list",)),
+    ),
+    namespaced_rules={SYSTEM_NAMESPACE: (Rule(GROUP, ("operations",), (*READ, "create", "update", "delete")),)},
+    up=InUp(port=0, variable="GPU_RUNTIME_URL", pages={"API": "/api/v1", "Swagger": "/swagger/index.html"}),
+    cluster=InCluster(
+        settings={"tokenFile": "/etc/gpu-runtime/tokens/tokens"}, secrets={"tokens": "runtime-api-tokens"}
+    ),
+)
+
+PROXY = Process(
+    name="proxy",
+    summary="Run the proxy to units.",
+    main="gpu_runtime.cmd.proxy:main",
+    settings="gpu_runtime.config.proxy:ProxySettings",
+    local_settings="gpu_runtime.config.proxy:LOCAL_SETTINGS",
+    http=True,
+    rules=(
+        Rule(GROUP, ("gpuunits",), ("list", "watch")),
+        Rule("discovery.k8s.io", ("endpointslices",), ("list", "watch")),
+    ),
+    # People see its port in links: 8090 beside 8080.
+    up=InUp(port=10, variable="GPU_RUNTIME_UNITS_URL", pages={"Units": "/units/NAMESPACE/NAME/"}),
+)
+
+PROCESSES = {process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, PROXY)}
