@@ -1,4 +1,4 @@
-"""The HTTP server of a process, started and ended in order with the caches that it reads."""
+"""The HTTP server of a process, started and ended in order with what runs beside it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ async def _nothing() -> None:
 
 
 class HttpServer:
-    """Serves until `stop`. Then it takes no more requests, ends those that it has, and ends the caches last."""
+    """Serves until `stop`. Then it takes no more requests, ends those that it has, and ends its caches last."""
 
-    def __init__(self, runner: Runner, address: str, caches: Manager) -> None:
+    def __init__(self, runner: Runner, address: str, caches: Manager | None = None) -> None:
         self.started = asyncio.Event()
         self.url = ""
         self._runner = runner
@@ -39,7 +39,8 @@ class HttpServer:
         """`background` runs beside the server until `finish` has returned, which begins after the last request."""
         ended = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            caches = group.create_task(self._caches.run(ended))
+            if self._caches is not None:
+                group.create_task(self._caches.run(ended))
             work = group.create_task(background()) if background is not None else None
             async with self._listening():
                 await stop.wait()
@@ -48,7 +49,6 @@ class HttpServer:
             if work is not None:
                 work.cancel()
             ended.set()
-            await caches
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
