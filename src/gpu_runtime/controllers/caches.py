@@ -22,10 +22,10 @@ from gpu_runtime.controllers.kinds.workloads import (
     ReplicaSetView,
 )
 from gpu_runtime.controllers.markers import MANAGED, controlled_by
-from gpu_runtime.controllers.mirror import Mirror
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.manager import Manager
+from gpu_runtime.kube.own_writes import OwnWrites
 from gpu_runtime.kube.store import Store
 
 BY_UID = "uid"
@@ -37,11 +37,11 @@ BY_OPERATION = "operation"
 class Caches:
     """One store a kind. Pods and ReplicaSets are found by the UID of the pool or unit that they run for."""
 
-    pools: Mirror[StockPool]
-    units: Mirror[GPUUnit]
-    deployments: Mirror[Deployment]
-    services: Mirror[Service]
-    policies: Mirror[NetworkPolicy]
+    pools: OwnWrites[StockPool]
+    units: OwnWrites[GPUUnit]
+    deployments: OwnWrites[Deployment]
+    services: OwnWrites[Service]
+    policies: OwnWrites[NetworkPolicy]
     replica_sets: Store[ReplicaSetView]
     pods: Store[PodView]
     unfinished: Store[Operation]
@@ -49,11 +49,11 @@ class Caches:
     @classmethod
     def of(cls, manager: Manager) -> Caches:
         caches = cls(
-            pools=Mirror(manager.cache(Query(STOCK_POOLS))),
-            units=Mirror(manager.cache(Query(GPU_UNITS))),
-            deployments=Mirror(manager.cache(Query(DEPLOYMENTS, labels=MANAGED))),
-            services=Mirror(manager.cache(Query(SERVICES, labels=MANAGED))),
-            policies=Mirror(manager.cache(Query(NETWORK_POLICIES, labels=MANAGED))),
+            pools=OwnWrites(manager.cache(Query(STOCK_POOLS))),
+            units=OwnWrites(manager.cache(Query(GPU_UNITS))),
+            deployments=OwnWrites(manager.cache(Query(DEPLOYMENTS, labels=MANAGED))),
+            services=OwnWrites(manager.cache(Query(SERVICES, labels=MANAGED))),
+            policies=OwnWrites(manager.cache(Query(NETWORK_POLICIES, labels=MANAGED))),
             replica_sets=manager.cache(Query(REPLICA_SETS, labels=MANAGED)),
             pods=manager.cache(Query(PODS, labels=MANAGED)),
             unfinished=manager.cache(Query(OPERATIONS, labels=UNFINISHED)),

@@ -11,7 +11,6 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
-from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.gpuunit.handover import HandOver
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
@@ -21,8 +20,10 @@ from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
-from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
+from gpu_runtime.controllers.verdict import is_complete
+from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Children
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.controller import Controller, Source, mapped, owned, primary
@@ -69,8 +70,8 @@ def _stock_pools(
 
     reconciler = StockPoolReconciler(
         caches=caches,
-        children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder),
-        status=StatusWriter(STOCK_POOLS, caches.pools, manager.client, clock, recorder),
+        children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder, is_complete),
+        status=ReadyStatus.of(STOCK_POOLS, caches.pools, manager.client, clock, recorder),
         records=records,
         client=manager.client,
         settings=settings,
@@ -110,8 +111,8 @@ def _gpu_units(
 
     reconciler = GPUUnitReconciler(
         caches=caches,
-        children=ChildWriter(GPU_UNITS, Children(manager.client), recorder),
-        status=StatusWriter(GPU_UNITS, caches.units, manager.client, clock, recorder),
+        children=ChildWriter(GPU_UNITS, Children(manager.client), recorder, is_complete),
+        status=ReadyStatus.of(GPU_UNITS, caches.units, manager.client, clock, recorder),
         handover=HandOver(manager.client, caches, clock),
         teardown=Teardown(manager.client, caches),
         gate=StockGate(manager.client, records, clock),

@@ -4,6 +4,7 @@ A controller is a function from a key to a `Result` that reads stores, computes 
 writes the difference through `Children`. A `Manager` keeps the stores filled, elects a leader and runs it.
 """
 
+from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Change, Children, Written
 from gpu_runtime.kube.client import Client, Patch, Query
 from gpu_runtime.kube.config import ClusterConfig, load_config
@@ -31,16 +32,19 @@ from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.lease import Election, Terms
 from gpu_runtime.kube.manager import Manager
+from gpu_runtime.kube.own_writes import OwnWrites
 from gpu_runtime.kube.process import ProcessContext, run_process, stop_on_signal
 from gpu_runtime.kube.queue import Queue
 from gpu_runtime.kube.reflector import Reflector
 from gpu_runtime.kube.resource import Resource
+from gpu_runtime.kube.status_writer import StatusWriter
 from gpu_runtime.kube.store import Delta, Store, by_owner
 
 __all__ = [
     "AlreadyExists",
     "ApiError",
     "Change",
+    "ChildWriter",
     "Children",
     "Client",
     "ClusterConfig",
@@ -57,6 +61,7 @@ __all__ = [
     "Manager",
     "NameConflict",
     "NotFound",
+    "OwnWrites",
     "Patch",
     "ProcessContext",
     "Query",
@@ -68,6 +73,7 @@ __all__ = [
     "RetryAfter",
     "ServerError",
     "Source",
+    "StatusWriter",
     "Store",
     "Terminal",
     "Terms",

@@ -61,10 +61,13 @@ class Children:
         patch = {**difference, "metadata": {**difference.get("metadata", {}), **identity(cached.metadata)}}
         return Written(Change.CHANGED, await self._client.patch(resource, desired.metadata.key, patch))
 
+    def owns(self, owner: ObjectMeta, child: ObjectMeta) -> bool:
+        """Whether `owner`, this very object and no namesake, owns the child."""
+        return child.controller is not None and child.controller.uid == owner.uid
+
     async def delete(self, resource: Resource[T], owner: ObjectMeta, cached: T) -> bool:
         """Deletes the child if it is still the one that we know and `owner` controls it; False when it was gone."""
-        reference = cached.metadata.controller
-        if reference is None or reference.uid != owner.uid:
+        if not self.owns(owner, cached.metadata):
             raise NameConflict(_foreign(resource, cached))
         if cached.metadata.deletionTimestamp is not None:
             return True

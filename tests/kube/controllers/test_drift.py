@@ -128,7 +128,7 @@ async def test_a_deleted_network_policy_is_made_again(world: World) -> None:
         await world.until(made_again, "the NetworkPolicy is there again")
 
 
-@mutant("controllers/child_writer.py", "and is_controlled_by(cached.metadata, parent.metadata)", "")
+@mutant("kube/child_writer.py", "and self.children.owns(parent.metadata, cached.metadata)", "")
 async def test_a_foreign_service_is_left_alone_by_a_unit_without_ports(world: World) -> None:
     labels = {MANAGED_BY: MANAGER}
     there = await world.create(a_service("demo", world.namespace).labelled(labels))

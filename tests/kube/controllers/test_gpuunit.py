@@ -56,7 +56,7 @@ async def test_a_stock_unit_gets_a_deployment_and_nothing_to_reach_it_by(world: 
     assert not await world.exists("NetworkPolicy", "stock-1", world.stock_namespace)
 
 
-@mutant("controllers/status_writer.py", 'and obj.status.phase == "Failed":', ":")
+@mutant("controllers/ready_status.py", 'and obj.status.phase == "Failed":', ":")
 async def test_a_first_readiness_is_told_by_the_condition_and_costs_no_event(world: World) -> None:
     async with world.reconciling():
         await world.create(demo_unit(world))

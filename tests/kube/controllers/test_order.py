@@ -69,11 +69,7 @@ class Stopped(SystemClock):
         return self.stands or super().now() + timedelta(minutes=1)
 
 
-@mutant(
-    "controllers/status_writer.py",
-    'elif obj.status.phase == "Progressing":',
-    "elif (before.status, before.reason) == (condition.status, condition.reason):",
-)
+@mutant("controllers/ready_status.py", 'elif obj.status.phase == "Progressing":', "elif False:")
 async def test_a_unit_that_waited_for_its_stock_is_next_called_ready_and_not_waiting_for_something_else(
     world: World,
 ) -> None:

@@ -12,9 +12,9 @@ from kube.controllers.world import World
 LAGGING = ("deployments", "services", "networkpolicies", "pods", "gpuunits", "stockpools")
 
 
-@mutant("controllers/child_writer.py", "return mirror.wrote(written.object)", "return written.object")
-@mutant("controllers/status_writer.py", "        self.mirror.wrote(written)\n", "")
-@mutant("controllers/mirror.py", "            self._written[obj.metadata.key] = obj\n", "            pass\n")
+@mutant("kube/child_writer.py", "return cache.wrote(written.object)", "return written.object")
+@mutant("kube/status_writer.py", "        self.cache.wrote(written)\n", "")
+@mutant("kube/own_writes.py", "            self._written[obj.metadata.key] = obj\n", "            pass\n")
 async def test_caches_that_lag_behind_make_a_controller_write_nothing_twice(world: World) -> None:
     for kind in LAGGING:
         world.proxy.on(watches(kind)).freeze()

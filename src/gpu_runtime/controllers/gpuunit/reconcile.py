@@ -18,7 +18,6 @@ from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template
 from gpu_runtime.api.v1alpha1.stock_batch import ordinal_of, seen_listed
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
 from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod, deployment, stock_pod
@@ -32,9 +31,10 @@ from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
-from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.controller import Result
 
 
@@ -43,8 +43,8 @@ class GPUUnitReconciler:
     """Reads caches, and Operations live; writes only what differs."""
 
     caches: Caches
-    children: ChildWriter
-    status: StatusWriter[GPUUnit]
+    children: ChildWriter[GPUUnit]
+    status: ReadyStatus[GPUUnit]
     handover: HandOver
     teardown: Teardown
     gate: StockGate
@@ -76,8 +76,8 @@ class GPUUnitReconciler:
             blocked = error
             seen = replace(seen, blocked=error.verdict)
         verdict = readiness(seen)
-        patience = await self.status.write(unit, status(seen, verdict), verdict, seen.workload)
-        return blocked.result() if blocked is not None and patience is None else Result(patience)
+        delay = await self.status.write(unit, status(seen, verdict), verdict, seen.workload)
+        return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     def _observed(self, unit: GPUUnit) -> Observed:
         """What the caches show, as far as it is the unit's own."""

@@ -13,7 +13,6 @@ from gpu_runtime.api.v1alpha1.rules import template_errors
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.child_writer import ChildWriter
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import SERVICES, Service
@@ -21,13 +20,14 @@ from gpu_runtime.controllers.kinds.product import STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
-from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.controllers.stockpool.resources.deployment import NOT_IN_PODS, deployment, pod_template
 from gpu_runtime.controllers.stockpool.resources.names import child_name
 from gpu_runtime.controllers.stockpool.resources.service import service
 from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
 from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import NotFound
@@ -38,8 +38,8 @@ class StockPoolReconciler:
     """Reads caches, and the Operation of a new pool; writes only what differs."""
 
     caches: Caches
-    children: ChildWriter
-    status: StatusWriter[StockPool]
+    children: ChildWriter[StockPool]
+    status: ReadyStatus[StockPool]
     records: OperationRecords
     client: Client
     settings: ControllerManagerSettings
@@ -62,8 +62,8 @@ class StockPoolReconciler:
             blocked = error
             seen = replace(seen, blocked=error.verdict)
         verdict = readiness(seen)
-        patience = await self.status.write(pool, status(seen, verdict), verdict, seen.workload)
-        return blocked.result() if blocked is not None and patience is None else Result(patience)
+        delay = await self.status.write(pool, status(seen, verdict), verdict, seen.workload)
+        return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     async def _superseded(self, pool: StockPool) -> bool:
         """Whether the operation that made the pool lists another pool: then an executor that was frozen made this one.
