@@ -8,7 +8,7 @@ from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Change, Children, Written
 from gpu_runtime.kube.client import Client, Patch, Query
 from gpu_runtime.kube.config import ClusterConfig, load_config
-from gpu_runtime.kube.controller import Controller, Result, Source, mapped, owned, primary
+from gpu_runtime.kube.controller import Controller, Result, Source, mapped, owned, owned_by_annotation, primary
 from gpu_runtime.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -20,6 +20,7 @@ from gpu_runtime.kube.errors import (
     KubeError,
     NameConflict,
     NotFound,
+    OwnerGone,
     RetryAfter,
     ServerError,
     Terminal,
@@ -30,10 +31,12 @@ from gpu_runtime.kube.errors import (
 )
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
+from gpu_runtime.kube.finalizer import Finalizer
 from gpu_runtime.kube.lease import Election, Terms
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.kube.own_writes import OwnWrites
 from gpu_runtime.kube.process import ProcessContext, run_process, stop_on_signal
+from gpu_runtime.kube.ownership import ByAnnotation
 from gpu_runtime.kube.queue import Queue
 from gpu_runtime.kube.reflector import Reflector
 from gpu_runtime.kube.resource import Resource
@@ -43,6 +46,7 @@ from gpu_runtime.kube.store import Delta, Store, by_owner
 __all__ = [
     "AlreadyExists",
     "ApiError",
+    "ByAnnotation",
     "Change",
     "ChildWriter",
     "Children",
@@ -54,6 +58,7 @@ __all__ = [
     "Delta",
     "Election",
     "Expectations",
+    "Finalizer",
     "Forbidden",
     "Gone",
     "Invalid",
@@ -62,6 +67,7 @@ __all__ = [
     "NameConflict",
     "NotFound",
     "OwnWrites",
+    "OwnerGone",
     "Patch",
     "ProcessContext",
     "Query",
@@ -86,6 +92,7 @@ __all__ = [
     "load_config",
     "mapped",
     "owned",
+    "owned_by_annotation",
     "primary",
     "run_process",
     "stop_on_signal",

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gpu_runtime.api.meta.object import Key, Object
+from msgspec import Struct
+
+from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
 from gpu_runtime.kube.children import Change, Children
+from gpu_runtime.kube.errors import NotFound, OwnerGone
 from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.finalizer import remove_finalizers
 from gpu_runtime.kube.own_writes import OwnWrites
 from gpu_runtime.kube.resource import Resource
 
@@ -19,6 +23,10 @@ REPAIRS = {
     Change.CREATED: "was missing and was made again",
     Change.CHANGED: "was changed by somebody else and was put back",
 }
+
+
+class _Identity(Struct, frozen=True):
+    metadata: ObjectMeta
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,13 @@ class ChildWriter(Generic[P]):
 
     async def ensure(self, parent: P, resource: Resource[T], desired: T, cache: OwnWrites[T]) -> T:
         """Makes the child be as `desired`, and returns it as it then is."""
-        written = await self.children.ensure(resource, desired, cache.get(desired.metadata.key))
+        cached = cache.get(desired.metadata.key)
+        written = await self.children.ensure(resource, desired, cached)
         if self.recorder is not None and (repair := REPAIRS.get(written.change)) and self.is_complete(parent):
             message = f"{resource.kind} {desired.metadata.name} {repair}"
             self.recorder.event(self.owner, parent, DRIFT_REPAIRED, message)
+        if cached is None and not self.children.ownership.is_collected:
+            await self._check_owner(parent, resource, written.object, desired.metadata.finalizers)
         return cache.wrote(written.object)
 
     async def remove(self, parent: P, resource: Resource[T], key: Key, cache: OwnWrites[T]) -> None:
@@ -44,3 +55,25 @@ class ChildWriter(Generic[P]):
         cached = cache.get(key)
         if cached is not None and self.children.owns(parent.metadata, cached.metadata):
             await self.children.delete(resource, parent.metadata, cached)
+
+    async def _check_owner(self, parent: P, resource: Resource[T], child: T, finalizers: list[str]) -> None:
+        """Deletes a child again whose owner was deleted while it was created, and raises OwnerGone.
+
+        A replica with an old cache may create the child after another replica has cleaned up. No write can be fenced by
+        the version of another object, and the garbage collector does not know this child. A deletion that begins after
+        this read finds the child in its own cleanup.
+
+        A crash before this check can leave a child whose owner is gone. `owned_by_annotation` brings the owner's key
+        for it, and the reconciler decides: the child may hold data.
+        """
+        client, meta = self.children.client, parent.metadata
+        try:
+            live = (await client.get(self.owner.view(_Identity), meta.key)).metadata
+        except NotFound:
+            live = ObjectMeta()
+        if live.uid == meta.uid and live.deletionTimestamp is None:
+            return
+        left = await remove_finalizers(client, resource, child, finalizers)
+        if left is not None:
+            await self.children.delete(resource, meta, left)
+        raise OwnerGone(f"{self.owner.kind} {meta.key} was deleted while its {resource.kind} was created")

@@ -13,6 +13,7 @@ import msgspec
 from gpu_runtime.api.meta.object import Object, ObjectMeta, wire
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import AlreadyExists, NameConflict, NotFound
+from gpu_runtime.kube.ownership import BY_REFERENCE, Ownership
 from gpu_runtime.kube.resource import Resource
 
 T = TypeVar("T", bound=Object)
@@ -41,49 +42,53 @@ class Children:
     read into that Struct, equals what the builder makes. Fields outside of it belong to whoever wrote them.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, ownership: Ownership = BY_REFERENCE) -> None:
+        self.client = client
+        self.ownership = ownership
 
     async def ensure(self, resource: Resource[T], desired: T, cached: T | None) -> Written[T]:
-        """Makes the child be as `desired`, which names its controller; `cached` is what we believe is there."""
+        """Makes the child be as `desired`, which names its owner; `cached` is what we believe is there."""
         if cached is None:
             try:
-                return Written(Change.CREATED, await self._client.create(resource, desired))
+                return Written(Change.CREATED, await self.client.create(resource, desired))
             except AlreadyExists:
                 # Ours, with the answer lost or the cache behind, or somebody else's: a live read tells.
-                cached = await self._client.get(resource, desired.metadata.key)
-        check_ownership(resource, desired, cached)
+                cached = await self.client.get(resource, desired.metadata.key)
+        check_ownership(resource, desired, cached, self.ownership)
         if cached.metadata.deletionTimestamp is not None:
             return Written(Change.DELETING, cached)
         difference = changes(cached, desired)
         if not difference:
             return Written(Change.NONE, cached)
         patch = {**difference, "metadata": {**difference.get("metadata", {}), **identity(cached.metadata)}}
-        return Written(Change.CHANGED, await self._client.patch(resource, desired.metadata.key, patch))
+        return Written(Change.CHANGED, await self.client.patch(resource, desired.metadata.key, patch))
 
     def owns(self, owner: ObjectMeta, child: ObjectMeta) -> bool:
         """Whether `owner`, this very object and no namesake, owns the child."""
-        return child.controller is not None and child.controller.uid == owner.uid
+        named = self.ownership.owner_of(child)
+        return named is not None and named.uid == owner.uid
 
     async def delete(self, resource: Resource[T], owner: ObjectMeta, cached: T) -> bool:
-        """Deletes the child if it is still the one that we know and `owner` controls it; False when it was gone."""
+        """Deletes the child if it is still as we know it and `owner` owns it; False when it was gone."""
         if not self.owns(owner, cached.metadata):
-            raise NameConflict(_foreign(resource, cached))
+            raise NameConflict(_foreign(resource, cached, self.ownership))
         if cached.metadata.deletionTimestamp is not None:
             return True
         try:
-            await self._client.delete(resource, cached.metadata.key, uid=cached.metadata.uid)
+            # With the version: whoever took our mark off the child meanwhile wants to keep it.
+            uid, version = cached.metadata.uid, cached.metadata.resourceVersion
+            await self.client.delete(resource, cached.metadata.key, uid=uid, resource_version=version)
         except NotFound:
             return False
         return True
 
 
-def check_ownership(resource: Resource[T], desired: T, live: T) -> None:
-    """Raises NameConflict unless `live` is controlled by the very owner, by UID, that `desired` names."""
-    wanted, actual = desired.metadata.controller, live.metadata.controller
-    assert wanted is not None, "a child is built with a controller reference"
+def check_ownership(resource: Resource[T], desired: T, live: T, ownership: Ownership = BY_REFERENCE) -> None:
+    """Raises NameConflict unless `live` belongs to the very owner, by UID, that `desired` names."""
+    wanted, actual = ownership.owner_of(desired.metadata), ownership.owner_of(live.metadata)
+    assert wanted is not None, "the builder of a child names its owner"
     if actual is None or actual.uid != wanted.uid:
-        raise NameConflict(_foreign(resource, live))
+        raise NameConflict(_foreign(resource, live, ownership))
 
 
 def identity(live: ObjectMeta) -> dict[str, str]:
@@ -94,15 +99,18 @@ def identity(live: ObjectMeta) -> dict[str, str]:
 def changes(live: Object, desired: Object) -> dict[str, Any]:
     """The JSON merge patch that turns `live` into `desired`; empty when nothing differs.
 
-    Lists are replaced whole: they are ours, and what a hand added to one has to go. Labels and annotations of the
-    object itself are shared with others, so only those that we set are compared.
+    Lists are replaced whole: they are ours, and what a hand added to one has to go. Labels, annotations and finalizers
+    of the object itself are shared with others, so only those that we set are compared.
     """
     patch = _struct_patch(live, desired, skip=("metadata", "status"))
-    metadata = {
+    metadata: dict[str, Any] = {
         field: missing
         for field in ("labels", "annotations")
         if (missing := _missing(getattr(live.metadata, field), getattr(desired.metadata, field)))
     }
+    theirs = live.metadata.finalizers
+    if lost := [finalizer for finalizer in desired.metadata.finalizers if finalizer not in theirs]:
+        metadata["finalizers"] = [*theirs, *lost]
     return {**patch, "metadata": metadata} if metadata else patch
 
 
@@ -144,7 +152,11 @@ def _missing(actual: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if actual.get(name) != value}
 
 
-def _foreign(resource: Resource[Any], live: Object) -> str:
-    reference = live.metadata.controller
-    holder = f"it belongs to {reference.kind} {reference.name}" if reference else "it has no owner"
+def _foreign(resource: Resource[Any], live: Object, ownership: Ownership) -> str:
+    reference, owner = live.metadata.controller, ownership.owner_of(live.metadata)
+    holder = "it has no owner"
+    if reference is not None:
+        holder = f"it belongs to {reference.kind} {reference.name}"
+    elif owner is not None:
+        holder = f"it belongs to {owner.name} with UID {owner.uid}"
     return f"{resource.kind} {live.metadata.key} exists and is not ours: {holder}; rename or delete it"

@@ -14,6 +14,7 @@ from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.errors import ApiError, Conflict, KubeError, RetryAfter, Terminal
 from gpu_runtime.kube.metrics import Metrics
+from gpu_runtime.kube.ownership import ByAnnotation
 from gpu_runtime.kube.queue import Queue
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
@@ -75,6 +76,20 @@ def owned(store: Store[T], owner: Resource[Any], *, urgent: Callable[[T], int] =
         if reference is None or reference.kind != owner.kind or reference.apiVersion.rpartition("/")[0] != group:
             return ()
         return (Key(child.metadata.namespace if owner.namespaced else "", reference.name),)
+
+    return Source(store, owners, urgent=urgent)
+
+
+def owned_by_annotation(
+    store: Store[T], owner: Resource[Any], ownership: ByAnnotation, *, urgent: Callable[[T], int] = _always
+) -> Source[T]:
+    """`owned` for children without owner reference. A child of an owner that is gone brings the owner's key as well."""
+
+    def owners(child: T) -> Iterable[Key]:
+        named = ownership.owner_of(child.metadata)
+        if named is None or not named.name:
+            return ()
+        return (Key(child.metadata.namespace if owner.namespaced else "", named.name),)
 
     return Source(store, owners, urgent=urgent)
 

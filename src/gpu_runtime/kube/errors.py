@@ -47,6 +47,10 @@ class NameConflict(KubeError):
     """An object of the name that we need belongs to somebody else. It is never touched; looked at again later."""
 
 
+class OwnerGone(KubeError):
+    """The owner of a child was deleted while the child was created. The child was deleted again."""
+
+
 class Cause(msgspec.Struct, frozen=True):
     """One reason why a request was refused, with the field at fault."""
 

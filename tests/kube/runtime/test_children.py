@@ -194,7 +194,7 @@ async def test_a_patch_never_reaches_a_successor_of_the_same_name(
     assert await client.get(CONFIG_MAPS, Key(namespace, "child")) == foreign
 
 
-@mutant("kube/children.py", "        check_ownership(resource, desired, cached)\n", "")
+@mutant("kube/children.py", "        check_ownership(resource, desired, cached, self.ownership)\n", "")
 async def test_a_foreign_object_of_our_name_is_reported_and_never_touched(
     client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap, namespace: str
 ) -> None:
@@ -238,7 +238,7 @@ async def test_a_foreign_object_that_replaces_ours_between_our_look_and_our_patc
     assert await client.get(CONFIG_MAPS, Key(namespace, "child")) == foreign
 
 
-@mutant("kube/children.py", "cached.metadata.key, uid=cached.metadata.uid)", "cached.metadata.key)")
+@mutant("kube/children.py", "cached.metadata.key, uid=uid, resource_version=version)", "cached.metadata.key)")
 async def test_a_delete_never_reaches_a_successor_of_the_same_name(
     client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap, namespace: str
 ) -> None:

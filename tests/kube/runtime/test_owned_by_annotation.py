@@ -1,0 +1,174 @@
+"""Children without owner reference: they survive their owner, are never taken from others, and never leak."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from equipment.fault_proxy import FaultProxy, creates, deletes, gets, writes
+from equipment.mutation import mutant
+from equipment.world import MakeConfigMap
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.kube import (
+    ByAnnotation,
+    Children,
+    ChildWriter,
+    Client,
+    Conflict,
+    NameConflict,
+    NotFound,
+    OwnerGone,
+    OwnWrites,
+    Store,
+    Unreachable,
+)
+from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
+
+OWNER = ByAnnotation(name="example.org/owner-name", uid="example.org/owner-uid")
+HOLD = "example.org/hold"
+
+
+@pytest.fixture
+async def owner(client: Client, config_map: MakeConfigMap) -> ConfigMap:
+    return await client.create(CONFIG_MAPS, config_map("owner"))
+
+
+def a_child(owner: ConfigMap, finalizers: tuple[str, ...] = (), **data: str) -> ConfigMap:
+    meta = ObjectMeta(
+        name="child",
+        namespace=owner.metadata.namespace,
+        annotations=OWNER.annotations(owner.metadata),
+        finalizers=[*finalizers],
+    )
+    return ConfigMap(metadata=meta, data=data)
+
+
+def a_writer(client: Client) -> ChildWriter[ConfigMap]:
+    return ChildWriter(CONFIG_MAPS, Children(client, OWNER))
+
+
+def nothing_cached() -> OwnWrites[ConfigMap]:
+    return OwnWrites(Store[ConfigMap]())
+
+
+async def is_there(client: Client, key: Key) -> bool:
+    try:
+        await client.get(CONFIG_MAPS, key)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_a_child_is_created_repaired_and_then_left_alone(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    writer, cache = a_writer(proxied), nothing_cached()
+    made = await writer.ensure(owner, CONFIG_MAPS, a_child(owner, (HOLD,), text="1"), cache)
+    assert made.metadata.ownerReferences == []
+    edited = {"data": {"text": "hand"}, "metadata": {"finalizers": None}}
+    cache.wrote(await client.patch(CONFIG_MAPS, made.metadata.key, edited))
+    repaired = await writer.ensure(owner, CONFIG_MAPS, a_child(owner, (HOLD,), text="1"), cache)
+    assert (repaired.data, repaired.metadata.finalizers) == ({"text": "1"}, [HOLD])
+    await writer.ensure(owner, CONFIG_MAPS, a_child(owner, (HOLD,), text="1"), cache)
+    assert fault_proxy.count(writes()) == 2
+    await client.patch(CONFIG_MAPS, made.metadata.key, {"metadata": {"finalizers": None}})
+
+
+async def test_a_child_of_another_owner_and_one_without_owner_are_never_touched(
+    client: Client, owner: ConfigMap, config_map: MakeConfigMap
+) -> None:
+    writer = a_writer(client)
+    made = await writer.ensure(owner, CONFIG_MAPS, a_child(owner, text="1"), nothing_cached())
+    successor = await client.create(CONFIG_MAPS, config_map("successor"))
+    with pytest.raises(NameConflict, match=f"it belongs to owner with UID {owner.metadata.uid}"):
+        await writer.ensure(successor, CONFIG_MAPS, a_child(successor, text="2"), nothing_cached())
+    freed = await client.patch(CONFIG_MAPS, made.metadata.key, {"metadata": {"annotations": None}})
+    with pytest.raises(NameConflict, match="it has no owner"):
+        await writer.ensure(owner, CONFIG_MAPS, a_child(owner, text="2"), nothing_cached())
+    cache = nothing_cached()
+    cache.wrote(freed)
+    await writer.remove(owner, CONFIG_MAPS, made.metadata.key, cache)
+    assert await client.get(CONFIG_MAPS, made.metadata.key) == freed
+
+
+@mutant("kube/children.py", "uid=uid, resource_version=version)", "uid=uid)")
+async def test_a_child_that_somebody_took_from_us_after_our_look_is_not_deleted(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    writer, cache = a_writer(proxied), nothing_cached()
+    made = await writer.ensure(owner, CONFIG_MAPS, a_child(owner, text="data"), cache)
+    held = fault_proxy.on(deletes("configmaps")).hold()
+    removing = asyncio.create_task(writer.remove(owner, CONFIG_MAPS, made.metadata.key, cache))
+    await held.arrived()
+    await client.patch(CONFIG_MAPS, made.metadata.key, {"metadata": {"annotations": None}})
+    held.release()
+    with pytest.raises(Conflict):
+        await removing
+    assert (await client.get(CONFIG_MAPS, made.metadata.key)).data == {"text": "data"}
+
+
+@mutant("kube/child_writer.py", "if cached is None and not self.children.ownership.is_collected:", "if False:")
+@mutant("kube/child_writer.py", "left = await remove_finalizers(client, resource, child, finalizers)", "left = child")
+async def test_a_child_that_is_created_after_its_owner_was_deleted_is_deleted_again(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    held = fault_proxy.on(creates("configmaps")).hold()
+    child = a_child(owner, (HOLD,))
+    ensuring = asyncio.create_task(a_writer(proxied).ensure(owner, CONFIG_MAPS, child, nothing_cached()))
+    await held.arrived()
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    held.release()
+    with pytest.raises(OwnerGone, match=r"ConfigMap .*/owner was deleted while its ConfigMap was created"):
+        await ensuring
+    assert not await is_there(client, child.metadata.key)
+
+
+@mutant(
+    "kube/child_writer.py", "if live.uid == meta.uid and live.deletionTimestamp is None:", "if live.uid == meta.uid:"
+)
+async def test_a_child_that_is_created_while_its_owner_is_being_deleted_is_deleted_again(
+    client: Client, proxied: Client, owner: ConfigMap
+) -> None:
+    key = owner.metadata.key
+    kept = await client.patch(CONFIG_MAPS, key, {"metadata": {"finalizers": [HOLD]}})
+    await client.delete(CONFIG_MAPS, key)
+    with pytest.raises(OwnerGone):
+        await a_writer(proxied).ensure(kept, CONFIG_MAPS, a_child(owner), nothing_cached())
+    assert not await is_there(client, a_child(owner).metadata.key)
+    await client.patch(CONFIG_MAPS, key, {"metadata": {"finalizers": None}})
+
+
+@mutant("kube/child_writer.py", "if live.uid == meta.uid and", "if live.uid and")
+async def test_a_successor_of_the_owners_name_does_not_keep_the_child(
+    client: Client, owner: ConfigMap, config_map: MakeConfigMap
+) -> None:
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    await client.create(CONFIG_MAPS, config_map("owner"))
+    with pytest.raises(OwnerGone):
+        await a_writer(client).ensure(owner, CONFIG_MAPS, a_child(owner), nothing_cached())
+    assert not await is_there(client, a_child(owner).metadata.key)
+
+
+@mutant("kube/child_writer.py", "if cached is None and not", "if written.change is Change.CREATED and not")
+async def test_a_create_whose_answer_was_lost_is_checked_when_it_is_repeated(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    writer, child = a_writer(proxied), a_child(owner)
+    fault_proxy.on(creates("configmaps"), times=1).drop_response()
+    with pytest.raises(Unreachable):
+        await writer.ensure(owner, CONFIG_MAPS, child, nothing_cached())
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    with pytest.raises(OwnerGone):
+        await writer.ensure(owner, CONFIG_MAPS, child, nothing_cached())
+    assert not await is_there(client, child.metadata.key)
+
+
+async def test_a_child_that_is_known_costs_no_read_of_its_owner(
+    proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    writer, cache = a_writer(proxied), nothing_cached()
+    await writer.ensure(owner, CONFIG_MAPS, a_child(owner), cache)
+    mark = fault_proxy.mark()
+    await writer.ensure(owner, CONFIG_MAPS, a_child(owner, text="2"), cache)
+    assert fault_proxy.count(gets(), since=mark) == 0
