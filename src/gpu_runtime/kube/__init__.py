@@ -35,8 +35,8 @@ from gpu_runtime.kube.finalizer import Finalizer
 from gpu_runtime.kube.lease import Election, Terms
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.kube.own_writes import OwnWrites
-from gpu_runtime.kube.process import ProcessContext, run_process, stop_on_signal
 from gpu_runtime.kube.ownership import ByAnnotation
+from gpu_runtime.kube.process import ProcessContext, run_process, stop_on_signal
 from gpu_runtime.kube.queue import Queue
 from gpu_runtime.kube.reflector import Reflector
 from gpu_runtime.kube.resource import Resource

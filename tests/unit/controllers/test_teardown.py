@@ -17,8 +17,7 @@ from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.kinds.network import NetworkPolicy, Service
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS, Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.mirror import Mirror
-from gpu_runtime.kube import Store
+from gpu_runtime.kube import OwnWrites, Store
 from gpu_runtime.kube.errors import Conflict
 from gpu_runtime.kube.resource import Resource
 from unit.service.exploration.driving import finish
@@ -41,11 +40,11 @@ def teardown(server: Server) -> Teardown:
     deployments = Store[Deployment]()
     deployments.replace(server.of_kind(DEPLOYMENTS), str(server.version))
     caches = Caches(
-        pools=Mirror(Store[StockPool]()),
-        units=Mirror(Store[GPUUnit]()),
-        deployments=Mirror(deployments),
-        services=Mirror(Store[Service]()),
-        policies=Mirror(Store[NetworkPolicy]()),
+        pools=OwnWrites(Store[StockPool]()),
+        units=OwnWrites(Store[GPUUnit]()),
+        deployments=OwnWrites(deployments),
+        services=OwnWrites(Store[Service]()),
+        policies=OwnWrites(Store[NetworkPolicy]()),
         replica_sets=Store[ReplicaSetView](),
         pods=Store[PodView](),
         unfinished=Store[Operation](),

@@ -20,14 +20,13 @@ from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
-from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod, deployment, stock_pod
+from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, envelope_of
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
-from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
@@ -103,7 +102,7 @@ class GPUUnitReconciler:
         spec = unit.spec
         problems = in_words([*template_errors(spec.template), *mount_errors(spec.storageMounts)])
         try:
-            envelope = Envelope.parse(gpu=spec.gpu, memory=spec.memory, cpu=spec.cpu)
+            envelope = envelope_of(unit)
         except ValueError as error:
             raise invalid("; ".join([str(error), *problems])) from error
         if problems:
@@ -130,13 +129,8 @@ class GPUUnitReconciler:
 
     async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
         unit = seen.unit
-        build = stock_pod if is_stock(unit, self.settings) else active_pod
-        kept = keep(
-            seen.workload.deployment if seen.workload else None,
-            generation=unit.metadata.generation,
-            source=digest(unit.spec),
-            build=lambda: build(unit, envelope, self.settings),
-        )
+        live = seen.workload.deployment if seen.workload else None
+        wanted = deployment(unit, envelope, self.settings, live)
         with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
-            made = await self.children.ensure(unit, DEPLOYMENTS, deployment(unit, kept), self.caches.deployments)
+            made = await self.children.ensure(unit, DEPLOYMENTS, wanted, self.caches.deployments)
         return self.caches.workload(unit.metadata, made)

@@ -14,14 +14,13 @@ from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.network import SERVICES, Service
 from gpu_runtime.controllers.kinds.product import STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.markers import is_controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.ready_status import ReadyStatus
-from gpu_runtime.controllers.stockpool.resources.deployment import NOT_IN_PODS, deployment, pod_template
+from gpu_runtime.controllers.stockpool.resources.deployment import deployment, envelope_of
 from gpu_runtime.controllers.stockpool.resources.names import child_name
 from gpu_runtime.controllers.stockpool.resources.service import service
 from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
@@ -93,7 +92,7 @@ class StockPoolReconciler:
     def _specification(self, pool: StockPool) -> Envelope:
         problems = in_words(template_errors(pool.spec.template))
         try:
-            envelope = Envelope.parse(gpu=pool.spec.gpu, memory=pool.spec.memory)
+            envelope = envelope_of(pool)
         except ValueError as error:
             raise invalid("; ".join([str(error), *problems])) from error
         if problems:
@@ -111,12 +110,8 @@ class StockPoolReconciler:
 
     async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
         pool = seen.pool
-        kept = keep(
-            seen.workload.deployment if seen.workload else None,
-            generation=pool.metadata.generation,
-            source=digest(pool.spec, without=NOT_IN_PODS),
-            build=lambda: pod_template(pool, envelope, self.settings),
-        )
+        live = seen.workload.deployment if seen.workload else None
+        wanted = deployment(pool, envelope, self.settings, live)
         with reported_as(DEPLOYMENT_SYNC_FAILED):
-            made = await self.children.ensure(pool, DEPLOYMENTS, deployment(pool, kept), self.caches.deployments)
+            made = await self.children.ensure(pool, DEPLOYMENTS, wanted, self.caches.deployments)
         return self.caches.workload(pool.metadata, made)

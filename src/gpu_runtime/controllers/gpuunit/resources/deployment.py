@@ -8,11 +8,17 @@ from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.config import ControllerManagerSettings, SpecSettings
 from gpu_runtime.controllers.envelope import Envelope
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, labels, selector
-from gpu_runtime.controllers.kept_template import KeptTemplate
+from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.pod_template import PodTemplate
 from gpu_runtime.controllers.kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
 from gpu_runtime.controllers.markers import CONTROLLED_BY
 from gpu_runtime.controllers.runtime_pod import RuntimePod, accepts_connections
+
+
+def envelope_of(unit: GPUUnit) -> Envelope:
+    """What the unit's pod reserves. ValueError names the field that is not an amount."""
+    return Envelope.parse(gpu=unit.spec.gpu, memory=unit.spec.memory, cpu=unit.spec.cpu)
 
 
 def stock_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
@@ -50,8 +56,17 @@ def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSet
     ).build()
 
 
-def deployment(unit: GPUUnit, kept: KeptTemplate) -> Deployment:
-    """The Deployment that keeps the unit's one pod running."""
+def deployment(
+    unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings, live: Deployment | None
+) -> Deployment:
+    """The Deployment that keeps the unit's one pod running. Its pod template is that of `live` if that still holds."""
+    build = stock_pod if is_stock(unit, settings) else active_pod
+    kept = keep(
+        live,
+        generation=unit.metadata.generation,
+        source=digest(unit.spec),
+        build=lambda: build(unit, envelope, settings),
+    )
     return Deployment(
         metadata=child_meta(unit, kept.annotation),
         spec=DeploymentSpec(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings, SpecSettings
 from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.kept_template import KeptTemplate
+from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.kinds.pod_template import PodTemplate
 from gpu_runtime.controllers.kinds.workloads import (
     Deployment,
@@ -20,6 +20,11 @@ from gpu_runtime.controllers.stockpool.resources.names import child_meta, labels
 
 NOT_IN_PODS = ("replicas",)
 """Fields of the spec that no pod depends on: scaling restarts nobody."""
+
+
+def envelope_of(pool: StockPool) -> Envelope:
+    """What each pod of the pool reserves. ValueError names the field that is not an amount."""
+    return Envelope.parse(gpu=pool.spec.gpu, memory=pool.spec.memory)
 
 
 def pod_template(pool: StockPool, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
@@ -42,8 +47,16 @@ def pod_template(pool: StockPool, envelope: Envelope, settings: ControllerManage
     ).build()
 
 
-def deployment(pool: StockPool, kept: KeptTemplate) -> Deployment:
-    """The Deployment that keeps the wanted number of pods."""
+def deployment(
+    pool: StockPool, envelope: Envelope, settings: ControllerManagerSettings, live: Deployment | None
+) -> Deployment:
+    """The Deployment that keeps the wanted number of pods. Its pod template is that of `live` if that still holds."""
+    kept = keep(
+        live,
+        generation=pool.metadata.generation,
+        source=digest(pool.spec, without=NOT_IN_PODS),
+        build=lambda: pod_template(pool, envelope, settings),
+    )
     return Deployment(
         metadata=child_meta(pool, kept.annotation),
         spec=DeploymentSpec(

@@ -14,10 +14,9 @@ from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Object
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitStatus
 from gpu_runtime.controllers.kinds.product import GPU_UNITS
-from gpu_runtime.controllers.mirror import Mirror
-from gpu_runtime.controllers.status_writer import StatusWriter
+from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.controllers.verdict import Verdict
-from gpu_runtime.kube import Store
+from gpu_runtime.kube import OwnWrites, Store
 from gpu_runtime.kube.resource import Resource
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import CREATED, Memory
@@ -43,7 +42,7 @@ def written(unit: GPUUnit, *, clock_ahead: float) -> tuple[bool, float | None]:
     server, clock = Server(), FakeClock()
     clock.advance((CREATED - clock.now()) / timedelta(seconds=1) + clock_ahead)
     known = server.put(GPU_UNITS, unit)
-    writer = StatusWriter(GPU_UNITS, Mirror(Store[GPUUnit]()), server, clock)  # type: ignore[arg-type]
+    writer = ReadyStatus.of(GPU_UNITS, OwnWrites(Store[GPUUnit]()), server, clock, None)  # type: ignore[arg-type]
     again = finish(
         writer.write(known, GPUUnitStatus(phase="Progressing"), Verdict("progressing", "UnitProgressing", "not yet"))
     )
@@ -59,7 +58,7 @@ def test_what_says_no_more_than_not_yet_waits_a_moment(unit: Any) -> None:
     assert again > 0
 
 
-@mutant("controllers/status_writer.py", "if -1.0 < age < patience", "if age < patience")
+@mutant("controllers/ready_status.py", "if -1.0 < age < delay", "if age < delay")
 @pytest.mark.parametrize("unit", CASES.values(), ids=CASES)
 def test_a_clock_an_hour_behind_the_servers_does_not_silence_the_status_for_an_hour(unit: Any) -> None:
     assert written(unit.object(), clock_ahead=-3600) == (True, None)
