@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpu_runtime.local.apiserver.quantities import NANO, nanos
+from gpu_runtime.local.quantities import NANO, nanos
 
 Object = Mapping[str, Any]
 Usage = dict[str, int]

@@ -21,9 +21,9 @@ from gpu_runtime.kube.errors import AlreadyExists, NotFound
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.node.capabilities import Capabilities, decide, probe
 from gpu_runtime.local.node.gpus import simulated
-from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim_documents import Limits
+from gpu_runtime.local.removal import remove_tree
 from local.node.cluster import NODES, Cluster, resource
 from local.node.machine import remains
 

@@ -23,8 +23,8 @@ from gpu_runtime.local.node.agent.kinds import (
 )
 from gpu_runtime.local.node.agent.services import ServiceKeeper
 from gpu_runtime.local.node.capabilities import Capabilities
-from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.runtime import PodRuntime
+from gpu_runtime.local.removal import remove_tree
 from local.node.machine import remains
 from local.node.pods import a_container, a_pod
 

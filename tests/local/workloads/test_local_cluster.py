@@ -16,7 +16,7 @@ from equipment.privileges import needs_root
 from equipment.servers import ApiServer, use_running
 from equipment.waiting import eventually_sync
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
-from gpu_runtime.local.node.removal import remove_tree
+from gpu_runtime.local.removal import remove_tree
 from local.node.machine import remains
 from local.workloads.embedded import children, local_cluster
 from local.workloads.scenarios import restarts

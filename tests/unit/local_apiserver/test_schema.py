@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_runtime.local.apiserver.builtin import named_node
-from gpu_runtime.local.apiserver.quantities import NotAQuantity, canonical, nanos, spelled
 from gpu_runtime.local.apiserver.schema import Node, Reading, WrongType
+from gpu_runtime.local.quantities import NotAQuantity, canonical, nanos, spelled
 
 
 def node(kind: str = "Pod", api_version: str = "v1") -> Node:

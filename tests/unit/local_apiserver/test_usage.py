@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_runtime.local.apiserver.quantities import NANO, nanos
+from gpu_runtime.local.quantities import NANO, nanos
 from gpu_runtime.local.usage import in_scope, missing_compute, usage_of
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpu_runtime.local.apiserver.quantities import NANO
 from gpu_runtime.local.controllers.endpoints import Service, slices
 from gpu_runtime.local.controllers.machines import Lease, Taint
 from gpu_runtime.local.controllers.nodes import NOT_READY, UNREACHABLE, Heartbeats, leaves_in, taints
@@ -19,6 +18,7 @@ from gpu_runtime.local.controllers.storage import Claim, PersistentVolume, Stora
 from gpu_runtime.local.controllers.volumes.matching import default_class, find_volume, new_volume
 from gpu_runtime.local.controllers.wire import LabelSelector, Requirement
 from gpu_runtime.local.controllers.workloads import JobStatus, UncountedPods
+from gpu_runtime.local.quantities import NANO
 from gpu_runtime.local.usage import usage_of
 from unit.local_controllers.objects import NOW, a_node, a_pod, ago, asking
 

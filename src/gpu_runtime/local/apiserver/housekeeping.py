@@ -9,8 +9,8 @@ from gpu_runtime.local.apiserver.cluster import Cluster
 from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.options import WriteOptions
-from gpu_runtime.local.apiserver.quantities import spelled
 from gpu_runtime.local.apiserver.records import Event, Object
+from gpu_runtime.local.quantities import spelled
 from gpu_runtime.local.usage import in_scope, usage_of
 
 _ROOT_CA = "kube-root-ca.crt"

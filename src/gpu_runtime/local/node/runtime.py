@@ -28,12 +28,12 @@ from gpu_runtime.local.node.hosts import ServiceName, write_hosts, write_own_nam
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.pod import Pod
 from gpu_runtime.local.node.records import BrokenRecord, PodFiles, PodRecord
-from gpu_runtime.local.node.removal import remove_tree
 from gpu_runtime.local.node.shim import documents, shapes
 from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.shim_documents import Limits, container_document, hostname, sandbox_document
 from gpu_runtime.local.node.specs import Change, ContainerSpec, PodSandbox, PodSpec
 from gpu_runtime.local.node.zygote_client import SandboxFailed, Zygote
+from gpu_runtime.local.removal import remove_tree
 
 
 class AlreadyRunning(Exception):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpu_runtime.local.apiserver.admission import Attempt
 from gpu_runtime.local.apiserver.errors import forbidden
-from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.store import Store
+from gpu_runtime.local.quantities import nanos
 
 _PROTECTION = {
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",

@@ -6,11 +6,11 @@ import base64
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import config_key, path_segment, qualified_name
-from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen, selector_causes
 from gpu_runtime.local.apiserver.strategies.workloads import count_or_share, not_negative
 from gpu_runtime.local.apiserver.strategy import Strategy
+from gpu_runtime.local.quantities import nanos
 
 _LARGEST = 1024 * 1024
 

@@ -6,12 +6,12 @@ import copy
 import ipaddress
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, wrong
-from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.pod_defaults import containers, default_pod
 from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
 from gpu_runtime.local.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
 from gpu_runtime.local.apiserver.strategy import Strategy, bump_generation, keep
+from gpu_runtime.local.quantities import nanos
 
 _MAY_CHANGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"

@@ -6,8 +6,8 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause, required, wrong
 from gpu_runtime.local.apiserver.names import qualified_name
-from gpu_runtime.local.apiserver.quantities import NANO, nanos
 from gpu_runtime.local.apiserver.records import Object
+from gpu_runtime.local.quantities import NANO, nanos
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _NOT_NEGATIVE = "must be greater than or equal to 0"

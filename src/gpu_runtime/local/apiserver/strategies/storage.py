@@ -7,12 +7,12 @@ from typing import Any
 
 from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
 from gpu_runtime.local.apiserver.names import dns_subdomain, qualified_name
-from gpu_runtime.local.apiserver.quantities import nanos
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen, node_selector_causes, selector_causes
 from gpu_runtime.local.apiserver.strategies.resources import fraction_warnings
 from gpu_runtime.local.apiserver.strategies.volumes import host_path_causes
 from gpu_runtime.local.apiserver.strategy import Strategy, keep
+from gpu_runtime.local.quantities import nanos
 
 _ACCESS = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 _VOLUME_MODES = ["Block", "Filesystem"]
