@@ -12,7 +12,7 @@ from gpu_runtime.kube.process import ProcessContext, run_process
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.cluster.cluster import ClusterOptions, RunningCluster, local_cluster
 from gpu_runtime.local.node.hidden import Shown
-from gpu_runtime.local.supervisor.holder import Held
+from gpu_runtime.supervisor.holder import Held
 
 EXIT_FAILED = 1
 EXIT_HELD = 3

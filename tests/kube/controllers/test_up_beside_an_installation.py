@@ -15,7 +15,7 @@ from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.cmd.up.layout import Layout
 from gpu_runtime.cmd.up.run import Options, plan
-from gpu_runtime.local.supervisor.program import Program
+from gpu_runtime.supervisor.program import Program
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.test_process import controller_manager
 from kube.controllers.world import World

@@ -27,9 +27,9 @@ from gpu_runtime.cmd.up import console, programs
 from gpu_runtime.cmd.up.layout import Layout, Ports
 from gpu_runtime.cmd.up.run import Options, plan
 from gpu_runtime.cmd.up.status import look, table
-from gpu_runtime.local.supervisor.events import Ended, Event
-from gpu_runtime.local.supervisor.program import Program
-from gpu_runtime.local.supervisor.supervisor import Supervisor
+from gpu_runtime.supervisor.events import Ended, Event
+from gpu_runtime.supervisor.program import Program
+from gpu_runtime.supervisor.supervisor import Supervisor
 from realkube.process import free_ports
 from unit.cmd import toy
 from unit.cmd.toy import TOY

@@ -18,7 +18,7 @@ from gpu_runtime.local.node.pod import Pod
 from gpu_runtime.local.node.records import PodFiles, PodRecord
 from gpu_runtime.local.node.shim import syscalls
 from gpu_runtime.local.node.specs import PodSpec
-from gpu_runtime.local.supervisor.identity import Identity
+from gpu_runtime.supervisor.identity import Identity
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.local.apiserver import kubeconfig
-from gpu_runtime.local.files import write_private
 from gpu_runtime.local.node.hosts import write_in_place
 from gpu_runtime.local.node.shim import documents
+from gpu_runtime.supervisor.files import write_private
 
 ROOM = 4096
 

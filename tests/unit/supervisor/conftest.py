@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.local.supervisor.folder import Folder
+from gpu_runtime.supervisor.folder import Folder
 from unit.supervisor.stage import Stage
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from equipment.waiting import eventually
 from gpu_runtime.kube.backoff import Exponential
-from gpu_runtime.local.supervisor.events import Event
-from gpu_runtime.local.supervisor.folder import Folder, Record
-from gpu_runtime.local.supervisor.process import Process
-from gpu_runtime.local.supervisor.program import Program
-from gpu_runtime.local.supervisor.supervisor import Supervisor
-from gpu_runtime.local.supervisor.watcher import Patience
+from gpu_runtime.supervisor.events import Event
+from gpu_runtime.supervisor.folder import Folder, Record
+from gpu_runtime.supervisor.process import Process
+from gpu_runtime.supervisor.program import Program
+from gpu_runtime.supervisor.supervisor import Supervisor
+from gpu_runtime.supervisor.watcher import Patience
 from realkube.process import free_ports
 
 SERVER = Path(__file__).with_name("server.py")

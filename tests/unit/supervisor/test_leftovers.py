@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from equipment.waiting import eventually
-from gpu_runtime.local.supervisor.events import Ended, Ready
-from gpu_runtime.local.supervisor.folder import Folder
-from gpu_runtime.local.supervisor.holder import Held, hold, holder
-from gpu_runtime.local.supervisor.identity import Identity
-from gpu_runtime.local.supervisor.supervisor import end_leftovers
+from gpu_runtime.supervisor.events import Ended, Ready
+from gpu_runtime.supervisor.folder import Folder
+from gpu_runtime.supervisor.holder import Held, hold, holder
+from gpu_runtime.supervisor.identity import Identity
+from gpu_runtime.supervisor.supervisor import end_leftovers
 from unit.supervisor.stage import Stage
 
 

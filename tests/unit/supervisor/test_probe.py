@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from gpu_runtime.local.supervisor.listening import listens
-from gpu_runtime.local.supervisor.probe import problem
+from gpu_runtime.supervisor.listening import listens
+from gpu_runtime.supervisor.probe import problem
 from realkube.process import free_ports
 
 

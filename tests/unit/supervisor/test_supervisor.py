@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from equipment.waiting import eventually
-from gpu_runtime.local.supervisor.events import Died, Ended, Ready, StartFailed
-from gpu_runtime.local.supervisor.folder import Folder
-from gpu_runtime.local.supervisor.watcher import ASKED_IN_SILENCE
+from gpu_runtime.supervisor.events import Died, Ended, Ready, StartFailed
+from gpu_runtime.supervisor.folder import Folder
+from gpu_runtime.supervisor.watcher import ASKED_IN_SILENCE
 from unit.supervisor.stage import SILENT_SECONDS, Stage
 
 

@@ -13,7 +13,7 @@ from gpu_runtime.cmd.up.layout import Layout, Ports
 from gpu_runtime.cmd.up.run import Options, plan
 from gpu_runtime.cmd.up.settings import merged
 from gpu_runtime.errors import ConfigError
-from gpu_runtime.local.supervisor.folder import Folder
+from gpu_runtime.supervisor.folder import Folder
 from realkube.process import free_ports
 
 PORTS = Ports(

@@ -9,9 +9,9 @@ import pytest
 
 from gpu_runtime.cmd.up.layout import Layout
 from gpu_runtime.cmd.up.status import duration, look, table
-from gpu_runtime.local.supervisor.folder import Record
-from gpu_runtime.local.supervisor.holder import hold
-from gpu_runtime.local.supervisor.identity import Identity
+from gpu_runtime.supervisor.folder import Record
+from gpu_runtime.supervisor.holder import hold
+from gpu_runtime.supervisor.identity import Identity
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import click
 
 from gpu_runtime.cmd.processes import PROCESSES, RUNTIME_API
 from gpu_runtime.cmd.up.layout import Layout, Ports
-from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
+from gpu_runtime.supervisor.events import Died, Ended, Event, Ready, StartFailed
 
 WIDTH = 20
 FIRST = '{"operationID":"first-stock","specName":"g1.1","memory":"16Gi","gpu":1,"replicas":2}'

@@ -6,9 +6,9 @@ import asyncio
 
 from gpu_runtime.cmd.up import console
 from gpu_runtime.cmd.up.layout import Layout
-from gpu_runtime.local.supervisor.holder import Held, Holder, hold, holder
-from gpu_runtime.local.supervisor.process import Process
-from gpu_runtime.local.supervisor.supervisor import end_leftovers
+from gpu_runtime.supervisor.holder import Held, Holder, hold, holder
+from gpu_runtime.supervisor.process import Process
+from gpu_runtime.supervisor.supervisor import end_leftovers
 
 STOP_SECONDS = 180.0  # what all processes together may take, each within its own limit
 POD_GRACE_SECONDS = 5.0

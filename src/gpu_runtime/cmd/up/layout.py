@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.files import write_private
-from gpu_runtime.local.supervisor.folder import Folder
+from gpu_runtime.supervisor.files import write_private
+from gpu_runtime.supervisor.folder import Folder
 
 LOOPBACK = "127.0.0.1"
 

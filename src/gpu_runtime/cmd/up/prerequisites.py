@@ -20,7 +20,7 @@ from gpu_runtime.api.v1alpha1.priorities import (
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.errors import AlreadyExists, Conflict, KubeError
-from gpu_runtime.local.supervisor.events import StartFailed
+from gpu_runtime.supervisor.events import StartFailed
 
 Document = dict[str, Any]
 

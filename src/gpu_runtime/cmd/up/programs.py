@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpu_runtime.cmd.process import Process
 from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, kubernetes_url
-from gpu_runtime.local.supervisor.program import Program
+from gpu_runtime.supervisor.program import Program
 
 CLUSTER = "local-cluster"
 CLUSTER_BEGINS, CLUSTER_IS_READY = "kubernetes API on ", "ready: "  # first and last line of what it says

@@ -22,10 +22,10 @@ from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_mach
 from gpu_runtime.cmd.up.settings import write_settings
 from gpu_runtime.errors import ConfigError
 from gpu_runtime.local.node.hidden import Shown
-from gpu_runtime.local.supervisor.events import StartFailed
-from gpu_runtime.local.supervisor.holder import Held, hold
-from gpu_runtime.local.supervisor.program import Program
-from gpu_runtime.local.supervisor.supervisor import Supervisor
+from gpu_runtime.supervisor.events import StartFailed
+from gpu_runtime.supervisor.holder import Held, hold
+from gpu_runtime.supervisor.program import Program
+from gpu_runtime.supervisor.supervisor import Supervisor
 
 EXIT_FAILED = 1  # a process could not be started
 EXIT_HELD = 3  # another `up` runs on the data directory

@@ -12,8 +12,8 @@ import yaml
 from gpu_runtime.cmd.process import Process
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
 from gpu_runtime.errors import ConfigError
-from gpu_runtime.local.files import write_private
-from gpu_runtime.local.supervisor.folder import Folder
+from gpu_runtime.supervisor.files import write_private
+from gpu_runtime.supervisor.folder import Folder
 
 HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gpu-runtime up --config DIR\n"
 

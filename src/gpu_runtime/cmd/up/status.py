@@ -10,9 +10,9 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from gpu_runtime.cmd.up.layout import Layout
-from gpu_runtime.local.supervisor.folder import Record
-from gpu_runtime.local.supervisor.holder import Holder, holder
-from gpu_runtime.local.supervisor.probe import problem
+from gpu_runtime.supervisor.folder import Record
+from gpu_runtime.supervisor.holder import Holder, holder
+from gpu_runtime.supervisor.probe import problem
 
 State = Literal["ready", "not ready", "dead"]
 

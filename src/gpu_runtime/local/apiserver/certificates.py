@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gpu_runtime.local.apiserver.errors import StartError
-from gpu_runtime.local.files import write_private
+from gpu_runtime.supervisor.files import write_private
 
 _RENEW_BEFORE = timedelta(days=30)
 _YEARS = timedelta(days=3650)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpu_runtime.local.apiserver.certificates import Certificates
 from gpu_runtime.local.apiserver.records import encode
-from gpu_runtime.local.files import write_private
+from gpu_runtime.supervisor.files import write_private
 
 
 def ensure_token(folder: Path) -> str:

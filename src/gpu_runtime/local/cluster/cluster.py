@@ -16,11 +16,11 @@ from prometheus_client import CollectorRegistry, Gauge
 from gpu_runtime.kube.process import raise_open_files_limit
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
-from gpu_runtime.local.cluster.child import Child
 from gpu_runtime.local.node.agent.logs import PodLogs
 from gpu_runtime.local.node.shells import PodShells
 from gpu_runtime.local.node.usage import PodUsage
-from gpu_runtime.local.supervisor.holder import hold
+from gpu_runtime.supervisor.child import Child
+from gpu_runtime.supervisor.holder import hold
 
 NODE_STOP_SECONDS = 45.0
 CONTROLLERS_STOP_SECONDS = 10.0

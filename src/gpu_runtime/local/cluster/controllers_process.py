@@ -13,8 +13,8 @@ from gpu_runtime import logs
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.process import stop_on_signal
-from gpu_runtime.local.cluster.child import READY, told_to_begin
 from gpu_runtime.local.controllers.assembly import Workloads
+from gpu_runtime.supervisor.child import READY, told_to_begin
 
 
 async def _main(kubeconfig: Path, data_dir: Path) -> None:

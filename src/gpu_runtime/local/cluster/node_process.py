@@ -12,13 +12,13 @@ from gpu_runtime import logs
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.process import stop_on_signal
-from gpu_runtime.local.cluster.child import READY, told_to_begin
 from gpu_runtime.local.node import capabilities
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
 from gpu_runtime.local.node.gpus import Gpu, discover, simulated
 from gpu_runtime.local.node.hidden import Shown
 from gpu_runtime.local.node.network import NoSubnet
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
+from gpu_runtime.supervisor.child import READY, told_to_begin
 
 DEFAULT_SIMULATED = 8
 STOP_SECONDS = 10.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.files import write_private
 from gpu_runtime.local.node.recorded import recorded
+from gpu_runtime.supervisor.files import write_private
 
 MOUNT = Path("/sys/fs/cgroup")
 _LIMITS = {"memory": ("memory.limit_in_bytes", "memory.max"), "pids": ("pids.max", "pids.max")}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from gpu_runtime.local.files import write_all
+from gpu_runtime.supervisor.files import write_all
 
 DOMAIN = "svc.cluster.local"
 

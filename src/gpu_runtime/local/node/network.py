@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.files import write_private
 from gpu_runtime.local.node.recorded import recorded
 from gpu_runtime.local.node.shim.netlink import Netlink, without_ipv6
+from gpu_runtime.supervisor.files import write_private
 
 PREFIX = 20  # 4,093 pods before an address is used again
 CANDIDATES = [ipaddress.IPv4Network(f"10.{second}.0.0/{PREFIX}") for second in (213, 214, 215, 216, 217, 218, 219, 220)]

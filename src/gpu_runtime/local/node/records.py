@@ -20,7 +20,7 @@ from gpu_runtime.local.node.recorded import recorded
 from gpu_runtime.local.node.shim import documents
 from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.specs import ContainerRun, PodSpec
-from gpu_runtime.local.supervisor.identity import Identity
+from gpu_runtime.supervisor.identity import Identity
 
 Phase = Literal["creating", "ready", "stopped"]
 

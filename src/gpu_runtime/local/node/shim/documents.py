@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpu_runtime.local.files import write_private
+from gpu_runtime.supervisor.files import write_private
 
 
 def read(path: str) -> Any:

@@ -11,12 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpu_runtime.kube.backoff import Exponential
-from gpu_runtime.local.supervisor.events import Died, Ended, Event, Ready, StartFailed
-from gpu_runtime.local.supervisor.folder import Folder, Record
-from gpu_runtime.local.supervisor.listening import listens
-from gpu_runtime.local.supervisor.probe import answers, problem
-from gpu_runtime.local.supervisor.process import Process
-from gpu_runtime.local.supervisor.program import Program
+from gpu_runtime.supervisor.events import Died, Ended, Event, Ready, StartFailed
+from gpu_runtime.supervisor.folder import Folder, Record
+from gpu_runtime.supervisor.listening import listens
+from gpu_runtime.supervisor.probe import answers, problem
+from gpu_runtime.supervisor.process import Process
+from gpu_runtime.supervisor.program import Program
 
 POLL_SECONDS = 0.03
 POLL_SHARE = 0.05  # of the time waited so far: a start that takes a minute is not asked two thousand times

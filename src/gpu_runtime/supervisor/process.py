@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gpu_runtime.local.supervisor.identity import Identity
+from gpu_runtime.supervisor.identity import Identity
 
 KILL_SECONDS = 10.0
 

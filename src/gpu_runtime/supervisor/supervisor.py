@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from gpu_runtime.local.supervisor.events import Ended, Event
-from gpu_runtime.local.supervisor.folder import Folder, Record
-from gpu_runtime.local.supervisor.process import Process
-from gpu_runtime.local.supervisor.program import Program, levels
-from gpu_runtime.local.supervisor.watcher import Patience, Watcher
+from gpu_runtime.supervisor.events import Ended, Event
+from gpu_runtime.supervisor.folder import Folder, Record
+from gpu_runtime.supervisor.process import Process
+from gpu_runtime.supervisor.program import Program, levels
+from gpu_runtime.supervisor.watcher import Patience, Watcher
 
 
 class Supervisor:

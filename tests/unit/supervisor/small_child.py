@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gpu_runtime.local.cluster import child
+from gpu_runtime.supervisor import child
 
 
 async def main() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.supervisor.identity import Identity
+from gpu_runtime.supervisor.identity import Identity
 
 
 class Holder(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from equipment.waiting import eventually
-from gpu_runtime.local.cluster.child import Child
-from unit.local_cluster import small_child
+from gpu_runtime.supervisor.child import Child
+from unit.supervisor import small_child
 
 SILENT_SECONDS = 1.5
 

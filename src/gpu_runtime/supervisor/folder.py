@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from gpu_runtime.local.files import write_private
-from gpu_runtime.local.supervisor.identity import Identity
+from gpu_runtime.supervisor.files import write_private
+from gpu_runtime.supervisor.identity import Identity
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from contextlib import suppress
 import structlog
 
 from gpu_runtime.kube.backoff import Exponential
-from gpu_runtime.local.supervisor.process import ending
+from gpu_runtime.supervisor.process import ending
 
 BEGIN = b"begin\n"
 READY = "ready"
