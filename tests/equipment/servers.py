@@ -19,6 +19,7 @@ from typing import Literal
 import pytest
 import yaml
 
+from equipment.upkeep import upkeep
 from realkube import binaries, control_plane
 from realkube.api import Access
 from realkube.control_plane import ControlPlane
@@ -145,11 +146,11 @@ def use_running(kubeconfig: Path, folder: Path) -> Iterator[ApiServer]:
 def start_embedded(folder: Path) -> Iterator[ApiServer]:
     """Our own embedded server, which keeps its data in the folder."""
     data = folder / "embedded"
-    command = [sys.executable, "-m", "gpu_runtime.local.apiserver", "--housekeeping", "--data-dir", str(data)]
+    command = [sys.executable, "-m", "gpu_runtime.local.apiserver", "--data-dir", str(data)]
     process = Process("embedded", command, folder / "embedded.log")
     try:
         wait_until((data / "kubeconfig").exists, "the embedded server answers", [process])
-        with use_running(data / "kubeconfig", folder) as server:
+        with use_running(data / "kubeconfig", folder) as server, upkeep(data / "kubeconfig"):
             yield replace(server, kind="embedded", process_id=process.pid)
     finally:
         process.kill()
@@ -161,9 +162,9 @@ def fresh_namespace(server: ApiServer, hint: str) -> Iterator[str]:
     name = namespace_name(hint, secrets.token_hex(3))
     made = server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     assert made.status == HTTPStatus.CREATED, made
-    if server.kind == "real":  # it refuses pods until a controller has made the namespace's ServiceAccount
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        wait_until(lambda: server.request("GET", account).status == HTTPStatus.OK, f"{name} has a ServiceAccount")
+    # Pods are refused until a controller has made the namespace's ServiceAccount.
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_until(lambda: server.request("GET", account).status == HTTPStatus.OK, f"{name} has a ServiceAccount")
     try:
         yield name
     finally:

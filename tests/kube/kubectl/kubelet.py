@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from gpu_runtime.local.node.records import PodFiles
+from gpu_runtime.supervisor.files import write_private
 from realkube.certificates import Authority
 
 LOOPBACK = "127.0.0.1"
@@ -28,16 +31,24 @@ class Files:
     """The files of a container that the embedded server reads."""
 
     def __init__(self, folder: Path, container: str) -> None:
-        folder.mkdir(parents=True)
-        self._log, self._ended = folder / f"{container}.log", folder / f"{container}.ended"
+        files = PodFiles(folder)
+        self._run, self._log = files.run(container, 0), files.log(container, 0)
+        for made in (self._run, self._log.parent):
+            made.mkdir(parents=True)
         self._log.touch()
+        self._say("running")
+        (self._run / "spec.json").write_text("{}")
 
     def write(self, time: str, text: str) -> None:
         with self._log.open("a") as log:
-            log.write(f"{time} {text}\n")
+            log.write(f"{time} stdout F {text}\n")
 
     def end(self) -> None:
-        self._ended.touch()
+        self._say("exited")
+
+    def _say(self, status: str) -> None:
+        state = {"status": status, "startedAt": 1.0, "finishedAt": 0.0, "exitCode": 0, "signal": 0}
+        write_private(self._run / "state.json", json.dumps({**state, "reason": "", "message": ""}).encode())
 
 
 class Kubelet(ThreadingHTTPServer):

@@ -83,8 +83,8 @@ def talking(server: ApiServer, program: str, folder: Path, kubelet: Kubelet) -> 
     answer = server.request("PUT", f"/api/v1/namespaces/{name}/pods/talker/status", {**created, **running})
     assert answer.status == 200, answer
     folder.mkdir()
-    logs = server.kubeconfig.parent / "logs" / created["metadata"]["uid"]
-    output = kubelet if server.plane is not None else Files(logs, "main")
+    pod_folder = server.kubeconfig.parent / "pods" / created["metadata"]["uid"]
+    output = kubelet if server.plane is not None else Files(pod_folder, "main")
     return Talker(Terminal(server, binary(program), folder, {"ns": name}), output)
 
 

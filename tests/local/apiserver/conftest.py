@@ -20,6 +20,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from equipment.upkeep import upkeep
+from equipment.waiting import eventually
+
 PATIENCE = 60
 
 
@@ -113,8 +116,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for tests that leave it as it is."""
     found = Server(tmp_path_factory.mktemp("apiserver") / "data")
-    found.start("--housekeeping")
-    yield found
+    found.start()
+    with upkeep(found.kubeconfig):
+        yield found
     found.end()
 
 
@@ -128,4 +132,9 @@ async def api(running: Server) -> AsyncIterator[Api]:
 async def namespace(api: Api) -> str:
     name = f"t-{time.monotonic_ns():x}-{os.getpid()}"
     assert (await api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})).code == 201
+
+    async def furnished() -> bool:
+        return (await api("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default")).code == 200
+
+    await eventually(furnished, what="pods can be made in the namespace")
     return name

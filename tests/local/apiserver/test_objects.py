@@ -9,6 +9,7 @@ import pytest
 
 from equipment.mutation import mutant
 from equipment.waiting import eventually
+from kube.kubectl.kubelet import Files
 from local.apiserver.conftest import Api
 
 
@@ -223,9 +224,9 @@ async def test_logs_are_read_from_the_node(api: Api, namespace: str, running: An
     assert (await api("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).code == 201
     refused = await api("GET", f"{pods}/a/log")
     assert refused.body["message"] == 'container "c" in pod "a" is waiting to start: ContainerCreating'
-    folder = running.data / "logs" / pod["metadata"]["uid"]
-    folder.mkdir(parents=True)
-    (folder / "c.log").write_text("2026-01-01T00:00:00Z one\n2026-01-01T00:00:01Z two\n")
+    output = Files(running.data / "pods" / pod["metadata"]["uid"], "c")
+    output.write("2026-01-01T00:00:00Z", "one")
+    output.write("2026-01-01T00:00:01Z", "two")
     assert (await api("GET", f"{pods}/a/log")).body == "one\ntwo\n"
     assert (await api("GET", f"{pods}/a/log?tailLines=1&timestamps=true")).body == "2026-01-01T00:00:01Z two\n"
     assert (await api("GET", f"{pods}/a/log?sinceTime=2026-01-01T02:00:01%2B02:00")).body == "two\n"
@@ -233,13 +234,10 @@ async def test_logs_are_read_from_the_node(api: Api, namespace: str, running: An
     assert (await api("GET", f"{pods}/a/log?sinceSeconds=999999999999999999")).body == "one\ntwo\n"
     async with asyncio.timeout(60), api.session.get(f"{pods}/a/log?follow") as follow:
         assert await follow.content.readline() == b"one\n"
-        with (folder / "c.log").open("a") as log:
-            log.write("2026-01-01T00:00:02Z thr")
         assert await follow.content.readline() == b"two\n"
-        with (folder / "c.log").open("a") as log:
-            log.write("ee words\n")
+        output.write("2026-01-01T00:00:02Z", "three words")
         assert await follow.content.readline() == b"three words\n"
-        (folder / "c.ended").touch()
+        output.end()
         assert await follow.content.read() == b""
 
 

@@ -19,6 +19,7 @@ from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.errors import AlreadyExists, NotFound
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
+from gpu_runtime.local.node.agent.logs import PodLogs
 from gpu_runtime.local.node.capabilities import Capabilities, decide, probe
 from gpu_runtime.local.node.gpus import simulated
 from gpu_runtime.local.node.runtime import PodRuntime
@@ -65,7 +66,7 @@ async def cluster_without_runtime(data_dir: Path) -> AsyncIterator[Cluster]:
         if running:
             kubeconfig = Path(running)
         else:
-            server = await stack.enter_async_context(ApiServer(Settings(data_dir / "apiserver")))
+            server = await stack.enter_async_context(ApiServer(Settings(data_dir / "apiserver", PodLogs(data_dir))))
             kubeconfig = server.kubeconfig
         client = await stack.enter_async_context(Client(load_config(kubeconfig)))
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})

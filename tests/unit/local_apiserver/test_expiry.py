@@ -12,8 +12,8 @@ from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.expiry import expire_events
 from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
-from gpu_runtime.local.apiserver.logs import LogFiles
 from gpu_runtime.local.apiserver.store import Store
+from gpu_runtime.local.node.agent.logs import PodLogs
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ async def test_an_event_goes_an_hour_after_it_was_last_seen(tmp_path: Path) -> N
     registry = Registry()
     add_builtin_kinds(registry)
     environment = Environment(now=lambda: NOW)
-    cluster = Cluster.assemble(store, registry, Chain([]), environment, LogFiles(tmp_path))
+    cluster = Cluster.assemble(store, registry, Chain([]), environment, PodLogs(tmp_path))
     old = "2026-01-01T10:00:00Z"
     times = {
         "old": {},

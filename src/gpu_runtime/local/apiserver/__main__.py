@@ -14,6 +14,7 @@ import uvloop
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.server import ApiServer, Settings
 from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS
+from gpu_runtime.local.node.agent.logs import PodLogs
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -29,11 +30,6 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         "--history-events", type=int, default=KEEP_EVENTS, help="how many past versions are kept at most"
     )
     parser.add_argument("--history-bytes", type=int, default=KEEP_BYTES, help="how much memory past versions may take")
-    parser.add_argument(
-        "--housekeeping",
-        action="store_true",
-        help="keep default ServiceAccounts, CA ConfigMaps and quota counts, as controllers of a real cluster do",
-    )
     return parser.parse_args(given)
 
 
@@ -51,11 +47,11 @@ def main() -> int:
     given = arguments()
     settings = Settings(
         given.data_dir.absolute(),
+        PodLogs(given.data_dir.absolute()),
         given.port,
         given.history_seconds,
         given.history_events,
         given.history_bytes,
-        given.housekeeping,
     )
     try:
         uvloop.run(serve(settings))

@@ -29,11 +29,10 @@ from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.apiserver.expiry import expire_events
 from gpu_runtime.local.apiserver.health import Health, Lacks, lacks_nothing
-from gpu_runtime.local.apiserver.housekeeping import Housekeeping
 from gpu_runtime.local.apiserver.journal import Journal
 from gpu_runtime.local.apiserver.kinds import Registry
 from gpu_runtime.local.apiserver.kubeconfig import ensure_token, write_kubeconfig
-from gpu_runtime.local.apiserver.logs import LogFiles, LogSource
+from gpu_runtime.local.apiserver.logs import LogSource
 from gpu_runtime.local.apiserver.shells import ShellSource
 from gpu_runtime.local.apiserver.store import KEEP_BYTES, KEEP_EVENTS, KEEP_SECONDS, Store, WriteFailed
 from gpu_runtime.local.apiserver.usage import UsageSource
@@ -44,13 +43,11 @@ LONGEST_LINE = 1 << 18  # the command of an exec is part of the request's first 
 @dataclass(frozen=True)
 class Settings:
     data_dir: Path
+    logs: LogSource
     port: int = 0
     keep_seconds: float = KEEP_SECONDS
     keep_events: int = KEEP_EVENTS
     keep_bytes: int = KEEP_BYTES
-    housekeeping: bool = False
-    """Do what a real cluster's controllers do for the API itself; off, the server is a bare kube-apiserver."""
-    logs: LogSource | None = None
     shells: ShellSource | None = None
     usage: UsageSource | None = None
     lacks: Lacks = lacks_nothing
@@ -98,15 +95,14 @@ class ApiServer:
         self.store = self._open_store(journal)
         registry = Registry()
         add_builtin_kinds(registry)
-        logs = self._settings.logs or LogFiles(folder / "logs")
         environment = Environment()
-        self.cluster = Cluster.assemble(self.store, registry, Chain(standard_plugins(environment)), environment, logs)
+        self.cluster = Cluster.assemble(
+            self.store, registry, Chain(standard_plugins(environment)), environment, self._settings.logs
+        )
         self.cluster.shells, self.cluster.usage = self._settings.shells, self._settings.usage
         Definitions(self.cluster).start()
         fresh = self.store.version <= 1
         bootstrap(self.cluster, port)
-        if self._settings.housekeeping:
-            Housekeeping(self.cluster, pems.ca.read_text()).start()
         await self._must_have_written()
         if fresh:
             # No client has seen what came before: a watch from there is too old, as on a real server.

@@ -68,8 +68,8 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
             try:
                 settings = Settings(
                     options.data_dir,
+                    PodLogs(options.data_dir),
                     options.port,
-                    logs=PodLogs(options.data_dir),
                     shells=PodShells(options.data_dir),
                     usage=PodUsage(options.data_dir),
                     lacks=lambda: _problems(controllers, node),
