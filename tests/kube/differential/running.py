@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from equipment.servers import ApiServer
 from kube.differential.answer import Answer, Difference, differences
+from kube.differential.bar import bar, of_unserved_services
 from kube.differential.call import Call, Case, Step, get, post
 from kube.differential.filling import Unfilled
 from kube.differential.sending import Side, side
@@ -64,14 +65,16 @@ async def run(case: Case, pair: Pair, namespace: str, tolerance: Tolerance) -> l
         await asyncio.gather(prepare(left), prepare(right))
         left.names.own_versions = right.names.own_versions = bool(case.own_versions)
         found: list[Mismatch] = []
+        unserved = of_unserved_services(case)
         for step in case.steps:
             try:
                 answers = await asyncio.gather(left.take(step), right.take(step))
             except (Unfilled, TimeoutError, ConnectionError) as error:
                 return [*found, Mismatch(step, *missing(left, right), [Difference("sending", repr(error), "")])]
-            found += compared(step, *answers, tolerance)
+            found += compared(step, *answers, tolerance, unserved=unserved)
         for call in final_lists(case):
-            found += compared(call, *await asyncio.gather(left.take(call), right.take(call)), tolerance)
+            answers = await asyncio.gather(left.take(call), right.take(call))
+            found += compared(call, *answers, tolerance, unserved=unserved)
         return found
 
 
@@ -86,11 +89,14 @@ def missing(left: Side, right: Side) -> tuple[Answer, Answer]:
     return Answer(left.names), Answer(right.names)
 
 
-def compared(step: Step, left: Answer, right: Answer, tolerance: Tolerance) -> list[Mismatch]:
+def compared(
+    step: Step, left: Answer, right: Answer, tolerance: Tolerance, *, unserved: bool = False
+) -> list[Mismatch]:
     """The mismatch of one step, if there is one that the list of tolerated differences does not hold."""
     call = step if isinstance(step, Call) else Call(method="WATCH", path="")
+    level = bar(call.path, unserved=unserved)
     if call.compare:
-        found = tolerance.without(call, differences(call, left, right))
+        found = tolerance.without(call, differences(call, left, right, level))
     else:
         found = [] if not left.failed and not right.failed else [Difference("scene", left.brief(), right.brief())]
     return [Mismatch(step, left, right, found)] if found else []

@@ -5,12 +5,18 @@ from __future__ import annotations
 from kube.differential.call import Json
 from kube.differential.filling import merged
 
-KEPT = "has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone)"
+
+def kept(field: str) -> Json:
+    """The one rule that ours use: a field that stays as it is."""
+    there = f"has(self.{field}) == has(oldSelf.{field})"
+    rule = f"{there} && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    return {"rule": rule, "message": f"{field} is immutable"}
+
 
 SPEC: Json = {
     "type": "object",
     "required": ["size"],
-    "x-kubernetes-validations": [{"rule": KEPT, "message": "zone is immutable"}],
+    "x-kubernetes-validations": [kept("zone"), kept("serial")],
     "properties": {
         "size": {"type": "integer", "minimum": 0, "maximum": 100},
         "color": {"type": "string", "enum": ["red", "green", "blue"], "default": "red"},
@@ -18,7 +24,7 @@ SPEC: Json = {
         "zone": {"type": "string"},
         "ratio": {"type": "number"},
         "active": {"type": "boolean"},
-        "serial": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed"}]},
+        "serial": {"type": "string"},
         "amount": {"x-kubernetes-int-or-string": True},
         "note": {"type": "string", "nullable": True},
         "tags": {"type": "array", "maxItems": 3, "items": {"type": "string"}, "x-kubernetes-list-type": "set"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.local.apiserver.cluster import Cluster
-from gpu_runtime.local.apiserver.custom.cel import Unsupported
+from gpu_runtime.local.apiserver.custom.immutability import Unsupported
 from gpu_runtime.local.apiserver.custom.kind import kinds_of
 from gpu_runtime.local.apiserver.errors import Status
 from gpu_runtime.local.apiserver.kinds import Kind

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from gpu_runtime.local.apiserver.builtin import library
-from gpu_runtime.local.apiserver.custom.cel import Rules
+from gpu_runtime.local.apiserver.custom.immutability import Rules
 from gpu_runtime.local.apiserver.custom.structural import Schema, as_go_writes, fill_defaults, prune, remove_nulls
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
 from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong

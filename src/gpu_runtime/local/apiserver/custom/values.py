@@ -23,7 +23,7 @@ def check(value: Any, schema: Schema, path: str = "", old: Any = ABSENT) -> list
         return []
     if value is None and schema.get("nullable"):
         return []
-    causes = _type(value, schema, path)
+    causes = type_causes(value, schema, path)
     if schema.get("enum") and value not in schema["enum"]:
         causes.append(_unsupported(value, schema["enum"], path))
     if isinstance(value, dict):
@@ -57,7 +57,7 @@ def type_name(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def _type(value: Any, schema: Schema, path: str) -> list[Cause]:
+def type_causes(value: Any, schema: Schema, path: str) -> list[Cause]:
     wanted = schema.get("type", "")
     if schema.get("x-kubernetes-int-or-string"):
         wanted = "integer,string"

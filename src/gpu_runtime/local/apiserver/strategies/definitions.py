@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from gpu_runtime.local.apiserver.custom import formats
-from gpu_runtime.local.apiserver.custom.structure import children
-from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
+from gpu_runtime.local.apiserver.custom.schema_rules import schema_causes
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, wrong
 from gpu_runtime.local.apiserver.names import dns1035_label, dns_subdomain
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen
-from gpu_runtime.local.apiserver.strategies.definition_versions import version_causes
 from gpu_runtime.local.apiserver.strategy import Strategy
 
-_APPROVED = "api-approved.kubernetes.io"
-_WHERE = "https://github.com/kubernetes/enhancements/pull/1111"
+_COLUMN_TYPES = ["boolean", "date", "integer", "number", "string"]
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -51,35 +46,27 @@ class DefinitionStrategy(Strategy):
     def validate(self, obj: Object) -> list[Cause]:
         spec, meta = obj["spec"], obj["metadata"]
         wanted = f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}"
-        causes = _stored_versions(obj) + _approval(obj, None)
-        for name in ("generateName", "name"):
-            if meta.get(name, wanted) != wanted:
-                causes.append(wrong(f"metadata.{name}", meta[name], 'must be spec.names.plural+"."+spec.group'))
+        causes = _stored_versions(obj)
+        if meta.get("name", wanted) != wanted:
+            causes.append(wrong("metadata.name", meta["name"], 'must be spec.names.plural+"."+spec.group'))
         return causes + self._spec_causes(obj)
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
-        names = spec.get("names", {})
-        causes = _group(spec.get("group", ""))
-        causes += (
-            chosen("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"])
-            if spec.get("scope")
-            else [required("spec.scope")]
-        )
-        causes += _versions(spec.get("versions", []))
-        causes += _missing_names(names) + name_causes(names, "spec.names")
-        conversion = spec["conversion"].get("strategy", "")
-        if not conversion:
-            causes.append(required("spec.conversion.strategy"))
-        elif conversion not in ("None", "Webhook"):
-            causes.append(unsupported("spec.conversion.strategy", conversion, ["None", "Webhook"]))
-        elif conversion == "Webhook":
+        causes = [
+            wrong("spec.group", spec.get("group", ""), message) for message in dns_subdomain(spec.get("group", ""))
+        ]
+        causes += chosen("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"])
+        causes += _name_causes(spec.get("names", {}))
+        if spec["conversion"].get("strategy") != "None":
             text = "conversion webhooks are not called by the embedded API server"
             causes.append(disallowed("spec.conversion.strategy", text))
-        if spec.get("preserveUnknownFields"):
-            text = "must be false in order to use defaults in the schema"
-            causes += 2 * [wrong("spec.preserveUnknownFields", True, text)]
-        return causes + version_causes(spec)
+        if len(_storage_versions(spec)) != 1:
+            text = "must have exactly one version marked as storage version"
+            causes.append(wrong("spec.versions", spec.get("versions"), text))
+        for at, version in enumerate(spec.get("versions", [])):
+            causes += _version_causes(version, f"spec.versions[{at}]")
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self._spec_causes(new)
@@ -93,14 +80,7 @@ class DefinitionStrategy(Strategy):
                 causes.append(immutable("spec.scope", now.get("scope")))
             if now.get("names", {}).get("kind") != before.get("names", {}).get("kind"):
                 causes.append(immutable("spec.names.kind", now.get("names", {}).get("kind")))
-        return causes + _stored_versions(new) + _approval(new, old)
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
-        return name_causes(new["status"].get("acceptedNames", {}), "status.acceptedNames")
-
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        before = _unknown_formats(old) if old is not None else set()
-        return [f'unrecognized format "{name}"' for name in sorted(_unknown_formats(new) - before)]
+        return causes + _stored_versions(new)
 
     def ending(self, obj: Object, now: str) -> bool:
         obj["metadata"]["deletionTimestamp"] = now
@@ -116,17 +96,6 @@ class DefinitionStrategy(Strategy):
             now,
         )
         return True
-
-
-def _unknown_formats(definition: Object) -> set[str]:
-    found = set()
-    schemas = [(one.get("schema") or {}).get("openAPIV3Schema") or {} for one in definition["spec"]["versions"]]
-    while schemas:
-        schema = schemas.pop()
-        if schema.get("type") == "string" and schema.get("format") and formats.known(schema) is None:
-            found.add(schema["format"])
-        schemas += [inside for _, inside, _ in children(schema, "")]
-    return found
 
 
 def _storage_versions(spec: Object) -> list[str]:
@@ -152,19 +121,6 @@ def _stored_versions(definition: Object) -> list[Cause]:
     return causes
 
 
-def _approval(new: Object, old: Object | None) -> list[Cause]:
-    """Groups of the Kubernetes community are defined with its approval, or without on purpose."""
-    group, found = new["spec"].get("group", ""), new["metadata"].get("annotations", {}).get(_APPROVED, "")
-    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
-        return []
-    if old is not None and old["metadata"].get("annotations", {}).get(_APPROVED, "") == found:
-        return []
-    text = f'protected groups must have approval annotation "{_APPROVED}", see {_WHERE}'
-    if not found:
-        return [required(f"metadata.annotations[{_APPROVED}]", text)]
-    return [] if re.match(r"unapproved|\w+://\S", found) else [wrong(f"metadata.annotations[{_APPROVED}]", found, text)]
-
-
 def is_established(definition: Object) -> bool:
     conditions = definition["status"].get("conditions") or []
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
@@ -183,48 +139,23 @@ def set_condition(obj: Object, kind: str, status: str, reason: str, message: str
     obj["status"]["conditions"] = conditions
 
 
-def _group(group: str) -> list[Cause]:
-    if not group:
-        return [required("spec.group")]
-    causes = [wrong("spec.group", group, message) for message in dns_subdomain(group)]
-    if "." not in group:
-        causes.append(wrong("spec.group", group, "should be a domain with at least one dot"))
-    return causes
+def _version_causes(version: Object, field: str) -> list[Cause]:
+    name, schema = version.get("name", ""), (version.get("schema") or {}).get("openAPIV3Schema")
+    causes = [wrong(f"{field}.name", name, message) for message in dns1035_label(name)]
+    where = f"{field}.schema.openAPIV3Schema"
+    causes += [required(where, "schemas are required")] if schema is None else schema_causes(schema, where)
+    for at, column in enumerate(version.get("additionalPrinterColumns", [])):
+        inside = f"{field}.additionalPrinterColumns[{at}]"
+        causes += [required(f"{inside}.{name}") for name in ("name", "jsonPath") if not column.get(name)]
+        causes += chosen(f"{inside}.type", column.get("type", ""), _COLUMN_TYPES)
+    scale = (version.get("subresources") or {}).get("scale")
+    needed = ("specReplicasPath", "statusReplicasPath") if scale is not None else ()
+    return causes + [required(f"{field}.subresources.scale.{one}") for one in needed if not (scale or {}).get(one)]
 
 
-def _versions(versions: list[Object]) -> list[Cause]:
-    causes: list[Cause] = []
-    for at, version in enumerate(versions):
-        name = version.get("name", "")
-        causes += [wrong(f"spec.versions[{at}].name", name, message) for message in dns1035_label(name)]
-        if at == 0 and name:
-            causes += [wrong("spec.version", name, message) for message in dns1035_label(name)]
-    if len({version.get("name", "") for version in versions}) < len(versions):
-        causes.append(wrong("spec.versions", versions, "must contain unique version names"))
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        text = "must have exactly one version marked as storage version"
-        causes.append(wrong("spec.versions", versions, text))
-    return causes
-
-
-def _missing_names(names: Object) -> list[Cause]:
-    needed = ("plural", "singular", "kind", "listKind")
-    return [required(f"spec.names.{field}") for field in needed if not names.get(field)]
-
-
-def name_causes(names: Object, field: str) -> list[Cause]:
-    """What is wrong with the names that are there."""
-    causes: list[Cause] = []
-    for name in ("plural", "singular"):
-        if names.get(name):
-            causes += [wrong(f"{field}.{name}", names[name], message) for message in dns1035_label(names[name])]
-    for name in ("kind", "listKind"):
-        for message in dns1035_label(names[name].lower()) if names.get(name) else ():
-            text = f"may have mixed case, but should otherwise match: {message}"
-            causes.append(wrong(f"{field}.{name}", names[name], text))
-    for name in ("shortNames", "categories"):
-        for at, one in enumerate(names.get(name, [])):
-            causes += [wrong(f"{field}.{name}[{at}]", one, message) for message in dns1035_label(one)]
-    if names.get("kind") and names.get("kind") == names.get("listKind"):
-        causes.append(wrong(f"{field}.listKind", names["listKind"], "kind and listKind may not be the same"))
+def _name_causes(names: Object) -> list[Cause]:
+    causes = []
+    for name in ("plural", "singular", "kind", "listKind"):
+        given = names.get(name, "")
+        causes += [wrong(f"spec.names.{name}", given, message) for message in dns1035_label(given.lower())]
     return causes
