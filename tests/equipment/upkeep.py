@@ -12,7 +12,6 @@ from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.kube import Client, Manager, Query, load_config
 from gpu_runtime.kube.builtin import CONFIG_MAPS
 from gpu_runtime.kube.controller import Source, mapped, primary
-from gpu_runtime.local.controllers.endpoints import SERVICES
 from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
 from gpu_runtime.local.controllers.furniture import ACCOUNT, AUTHORITY, SERVICE_ACCOUNTS, FurnitureReconciler
 from gpu_runtime.local.controllers.namespaces import NAMESPACES
@@ -65,10 +64,10 @@ def _add_furniture(manager: Manager, client: Client) -> None:
 
 def _add_quotas(manager: Manager, client: Client, everything: Everything) -> None:
     quotas, pods = manager.cache(Query(QUOTAS)), manager.cache(Query(PODS))
-    claims, services = manager.cache(Query(CLAIMS)), manager.cache(Query(SERVICES))
-    for store in (quotas, pods, claims, services):
+    claims = manager.cache(Query(CLAIMS))
+    for store in (quotas, pods, claims):
         store.index(NAMESPACE, lambda obj: (obj.metadata.namespace,))
-    quota = QuotaReconciler(client, quotas, pods, claims, services, everything)
+    quota = QuotaReconciler(client, quotas, pods, claims, everything)
     quota.feed(manager.controller("quota", quota.reconcile, [Source(quotas, uncounted, is_primary=True)]))
 
 

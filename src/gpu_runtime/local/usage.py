@@ -34,8 +34,6 @@ def usage_of(resource: str, obj: Object) -> Usage:
                 found |= _pod(obj["spec"])
         case "persistentvolumeclaims":
             found |= _claim(obj["spec"])
-        case "services":
-            found |= _service(obj["spec"])
     return found
 
 
@@ -96,17 +94,6 @@ def _claim(spec: Object) -> Usage:
     if name:
         found[f"{name}.storageclass.storage.k8s.io/requests.storage"] = nanos(size)
         found[f"{name}.storageclass.storage.k8s.io/persistentvolumeclaims"] = NANO
-    return found
-
-
-def _service(spec: Object) -> Usage:
-    ports = len(spec.get("ports") or [])
-    kind = spec.get("type")
-    found: Usage = {}
-    if kind == "LoadBalancer":
-        found["services.loadbalancers"] = NANO
-    if kind == "NodePort" or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)):
-        found["services.nodeports"] = ports * NANO
     return found
 
 

@@ -241,22 +241,13 @@ async def test_logs_are_read_from_the_node(api: Api, namespace: str, running: An
         assert await follow.content.read() == b""
 
 
-async def test_a_service_with_more_ports_than_there_are_node_ports_is_refused(api: Api, namespace: str) -> None:
-    """Without the check, the search for a free port would never end."""
+async def test_a_service_that_nothing_serves_is_kept_and_given_nothing(api: Api, namespace: str) -> None:
     services = f"/api/v1/namespaces/{namespace}/services"
-
-    def service(name: str, ports: int) -> dict[str, Any]:
-        spec = {"type": "NodePort", "ports": [{"name": f"p{number}", "port": number + 1} for number in range(ports)]}
-        return {"metadata": {"name": name}, "spec": spec}
-
-    async with asyncio.timeout(60):
-        refused = await api("POST", services, service("many", 2769))
-        text = "Internal error occurred: failed to allocate a nodePort: range is full"
-        assert (refused.code, refused.body["reason"], refused.body["message"]) == (500, "InternalError", text)
-        all_ports = await api("POST", services, service("all", 2768))
-        assert all_ports.code == 201
-        given = [port["nodePort"] for port in all_ports.body["spec"]["ports"]]
-        assert sorted(given) == list(range(30000, 32768))
-        assert (await api("POST", services, service("one", 1))).code == 500
-        assert (await api("DELETE", f"{services}/all")).code == 200
-        assert (await api("POST", services, service("one", 1))).code == 201
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    made = await api("POST", services, {"metadata": {"name": "outside"}, "spec": spec})
+    assert made.code == 201
+    assert "clusterIP" not in made.body["spec"]
+    assert "nodePort" not in made.body["spec"]["ports"][0]
+    patch = {"Content_Type": "application/merge-patch+json"}
+    served = await api("PATCH", f"{services}/outside", {"spec": {"type": "ClusterIP"}}, **patch)
+    assert (served.code, served.body["spec"]["clusterIP"][:6]) == (200, "10.96.")

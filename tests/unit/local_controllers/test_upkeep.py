@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from gpu_runtime.local.controllers.endpoints import Service, slices
-from gpu_runtime.local.controllers.machines import Lease, Taint
-from gpu_runtime.local.controllers.nodes import NOT_READY, UNREACHABLE, Heartbeats, leaves_in, taints
+from gpu_runtime.local.controllers.machines import Lease
+from gpu_runtime.local.controllers.nodes import Heartbeats
 from gpu_runtime.local.controllers.quota import ResourceQuota, usage
 from gpu_runtime.local.controllers.selectors import matches
 from gpu_runtime.local.controllers.status_writer import status_patch
@@ -20,7 +20,7 @@ from gpu_runtime.local.controllers.wire import LabelSelector, Requirement
 from gpu_runtime.local.controllers.workloads import JobStatus, UncountedPods
 from gpu_runtime.local.quantities import NANO
 from gpu_runtime.local.usage import usage_of
-from unit.local_controllers.objects import NOW, a_node, a_pod, ago, asking
+from unit.local_controllers.objects import NOW, a_pod, ago, asking
 
 
 def quota(*hard: str, each: str = "9", scopes: tuple[str, ...] = ()) -> ResourceQuota:
@@ -43,7 +43,7 @@ def test_a_quota_counts_pods_that_still_run() -> None:
     pods = [a_pod("a", containers=[asking(cpu="250m", gpu="1")]), a_pod("b", containers=[asking(cpu="1")])]
     pods.append(a_pod("ended", phase="Succeeded", containers=[asking(cpu="5")]))
     names = ("pods", "requests.cpu", "cpu", "requests.nvidia.com/gpu", "limits.memory")
-    assert usage(quota(*names), pods, [], [], lambda _: 0) == {
+    assert usage(quota(*names), pods, [], lambda _: 0) == {
         "pods": "2",
         "requests.cpu": "1250m",
         "cpu": "1250m",
@@ -61,41 +61,26 @@ def test_a_quota_counts_claims_and_any_kind() -> None:
         "count/deployments.apps",
         "configmaps",
     )
-    counted = usage(quota(*names, each="9Gi"), [], claims, [], {"deployments.apps": 3, "configmaps": 2}.__getitem__)
+    counted = usage(quota(*names, each="9Gi"), [], claims, {"deployments.apps": 3, "configmaps": 2}.__getitem__)
     assert list(counted.values()) == ["1536Mi", "1Gi", "1", "3", "2"]
 
 
 def test_the_controller_counts_what_admission_charged() -> None:
-    """They once disagreed on sidecars and node ports, and what the one charged the other gave back."""
+    """They once disagreed on sidecars, and what the one charged the other gave back."""
     sidecar = {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "1"}}}
     init = {"name": "init", "resources": {"limits": {"cpu": "3", "nvidia.com/gpu": "1"}}}
     main = {"name": "main", "resources": {"limits": {"cpu": "1", "nvidia.com/gpu": "2"}}}
     pod = a_pod("p", containers=[main], initContainers=[sidecar, init])
-    ports = [{"port": 80}, {"port": 81}]
-    services = [
-        msgspec.convert({"metadata": {"name": "s", "namespace": "ns"}, "spec": {"ports": ports, **spec}}, Service)
-        for spec in (
-            {"type": "NodePort"},
-            {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False},
-            {"type": "LoadBalancer"},
-            {"type": "ClusterIP"},
-        )
-    ]
-    names = ("limits.cpu", "limits.nvidia.com/gpu", "services.nodeports", "services.loadbalancers")
-    assert usage(quota(*names), [pod], [], services, lambda _: 0) == {
-        "limits.cpu": "4",
-        "limits.nvidia.com/gpu": "3",
-        "services.nodeports": "4",
-        "services.loadbalancers": "2",
-    }
+    names = ("limits.cpu", "limits.nvidia.com/gpu")
+    assert usage(quota(*names), [pod], [], lambda _: 0) == {"limits.cpu": "4", "limits.nvidia.com/gpu": "3"}
     charged = usage_of("pods", msgspec.to_builtins(pod))
-    assert {name: charged[name] for name in names[:2]} == {"limits.cpu": 4 * NANO, "limits.nvidia.com/gpu": 3 * NANO}
+    assert {name: charged[name] for name in names} == {"limits.cpu": 4 * NANO, "limits.nvidia.com/gpu": 3 * NANO}
 
 
 def test_a_quota_with_a_scope_counts_only_pods_in_it() -> None:
     pods = [a_pod("plain"), a_pod("sized", containers=[asking(cpu="1")]), a_pod("short", activeDeadlineSeconds=5)]
-    assert usage(quota("pods", scopes=("BestEffort",)), pods, [], [], lambda _: 0) == {"pods": "2"}
-    assert usage(quota("pods", scopes=("Terminating",)), pods, [], [], lambda _: 0) == {"pods": "1"}
+    assert usage(quota("pods", scopes=("BestEffort",)), pods, [], lambda _: 0) == {"pods": "2"}
+    assert usage(quota("pods", scopes=("Terminating",)), pods, [], lambda _: 0) == {"pods": "1"}
 
 
 def lease(seconds: float) -> Lease:
@@ -124,32 +109,6 @@ def test_a_node_is_silent_from_the_last_change_of_its_lease_that_we_saw() -> Non
     assert heartbeats.silent_for("n", lease(1)) == 50
     heartbeats.forget("n")
     assert heartbeats.silent_for("n", None) == 0
-
-
-@pytest.mark.parametrize(
-    ("ready", "want"),
-    [
-        ("True", set()),
-        ("False", {(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")}),
-        ("Unknown", {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}),
-    ],
-)
-def test_a_node_that_is_not_ready_is_tainted_and_foreign_taints_stay(ready: str, want: set[tuple[str, str]]) -> None:
-    foreign = {"key": "mine", "effect": "NoSchedule"}
-    old = {"key": NOT_READY, "effect": "NoExecute", "timeAdded": ago(5)}
-    found = taints(a_node(taints=[foreign, old]), ready, NOW)
-    assert {(one.key, one.effect) for one in found} == want | {("mine", "NoSchedule")}
-    kept = [one.timeAdded for one in found if (one.key, one.effect) == (NOT_READY, "NoExecute")]
-    assert kept in ([], [ago(5)])
-
-
-def test_a_pod_leaves_a_tainted_node_when_its_patience_is_over() -> None:
-    taint = [Taint(key=NOT_READY, effect="NoExecute", timeAdded=ago(100))]
-    patient = {"key": NOT_READY, "operator": "Exists", "effect": "NoExecute"}
-    assert leaves_in(a_pod(), taint, NOW) == 0
-    assert leaves_in(a_pod(tolerations=[{**patient, "tolerationSeconds": 300}]), taint, NOW) == 200
-    assert leaves_in(a_pod(tolerations=[patient]), taint, NOW) is None
-    assert leaves_in(a_pod(), [Taint(key="k", effect="NoSchedule")], NOW) is None
 
 
 def service(**spec: Any) -> Service:

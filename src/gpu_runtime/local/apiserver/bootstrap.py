@@ -46,4 +46,4 @@ def create_missing(cluster: Cluster, group: str, plural: str, namespace: str, do
     assert kind is not None
     if cluster.store.current(kind.resource, kind.key(namespace, document["metadata"]["name"])) is not None:
         return
-    cluster.writer.create(kind, namespace, read(kind, document, "Strict", []), WriteOptions(), [])
+    cluster.writer.create(kind, namespace, read(kind, document, "Strict", []), WriteOptions())

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpu_runtime.local.apiserver.errors import Subject
+from gpu_runtime.local.apiserver.errors import Cause, Subject
 from gpu_runtime.local.apiserver.records import Object, Record, encode
 from gpu_runtime.local.apiserver.schema import Node, Reading
 from gpu_runtime.local.apiserver.strategy import Strategy
@@ -31,6 +31,10 @@ class Format(Protocol):
 
     def restored(self, obj: Object) -> Object:
         """A shown object as `read` gave it."""
+        ...
+
+    def choice_causes(self, obj: Object) -> list[Cause]:
+        """Texts outside of the status that are none of those that their fields allow."""
         ...
 
 
@@ -59,6 +63,9 @@ class BuiltinFormat:
 
     def restored(self, obj: Object) -> Object:
         return self.read(obj, Reading())
+
+    def choice_causes(self, obj: Object) -> list[Cause]:
+        return list(self.node.choice_causes({key: value for key, value in obj.items() if key != "status"}, ""))
 
 
 class Column(msgspec.Struct, frozen=True):

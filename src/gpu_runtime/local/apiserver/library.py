@@ -22,6 +22,15 @@ from gpu_runtime.local.apiserver.schema import (
     Truth,
 )
 
+_JUDGED_IN_CODE = (
+    "DeploymentStrategy.type",
+    "NodeSelectorRequirement.operator",
+    "PodSpec.preemptionPolicy",
+    "StorageClass.reclaimPolicy",
+    "Taint.effect",
+)
+"""Choices that the real server reports in another way than all others."""
+
 
 class Library:
     """The schemas of every built-in kind, made into nodes when first asked for."""
@@ -58,7 +67,7 @@ class Library:
             for key, one in raw["properties"].items():
                 strategy = one.get("x-kubernetes-patch-strategy", "")
                 merge_key = one.get("x-kubernetes-patch-merge-key", "")
-                node = self.node(one)
+                node = Text() if f"{short}.{key}" in _JUDGED_IN_CODE else self.node(one)
                 if short == "CustomResourceDefinitionStatus" and isinstance(node, Sequence):
                     node = KeptSequence(node.items)
                 struct.fields[key] = Field(node, facts.get(key, ""), strategy, merge_key)
@@ -76,7 +85,7 @@ class Library:
             return self.node(raw["allOf"][0])
         match raw.get("type"):
             case "string":
-                return Binary() if raw.get("format") == "byte" else Text()
+                return Binary() if raw.get("format") == "byte" else Text(raw.get("enum"))
             case "boolean":
                 return Truth()
             case "integer":
@@ -84,7 +93,9 @@ class Library:
             case "number":
                 return Number()
             case "array":
-                return Sequence(self.node(raw["items"]))
+                # Choices of the items of a list are judged in code: where each is told differs from kind to kind.
+                items = self.node(raw["items"])
+                return Sequence(Text() if isinstance(items, Text) else items)
             case "object" if "additionalProperties" in raw:
                 values = self.node(raw["additionalProperties"])
                 return Mapping(Amount(coarse=True) if isinstance(values, Amount) else values)

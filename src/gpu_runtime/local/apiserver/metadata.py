@@ -45,18 +45,12 @@ def place(obj: Object, namespace: str) -> None:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def without_repeated_owners(metadata: dict[str, Any], warnings: list[str]) -> None:
-    """Keeps the first of equal owner references, and says so."""
+def without_repeated_owners(metadata: dict[str, Any]) -> None:
+    """Keeps the first of equal owner references."""
     owners = metadata.get("ownerReferences") or []
     kept = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
     if len(kept) != len(owners):
         metadata["ownerReferences"] = kept
-        repeated = ", ".join(sorted({owner.get("uid", "") for owner in kept if owners.count(owner) > 1}))
-        warnings.append(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
-            "and may reject such requests as early as 1.24; please fix your requests; "
-            f"duplicate UID(s) observed: {repeated}"
-        )
 
 
 def causes(metadata: dict[str, Any], kind: Kind, rule: NameRule) -> list[Cause]:

@@ -101,7 +101,7 @@ async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web
             stored["metadata"]["resourceVersion"] = version
         return read(kind, stored, "Ignore", call.warnings)
 
-    outcome = cluster.writer.update(kind, call.namespace, call.name, change, asked, call.warnings, subresource="scale")
+    outcome = cluster.writer.update(kind, call.namespace, call.name, change, asked, subresource="scale")
     await outcome.committed()
     return json_response(scale_of(kind, outcome.obj))
 

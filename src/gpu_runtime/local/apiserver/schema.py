@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from gpu_runtime.local.apiserver.errors import Cause, unsupported
 from gpu_runtime.local.quantities import PATTERN_TEXT, NotAQuantity, canonical
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -47,6 +49,10 @@ class Node:
     def is_zero(self, value: Any) -> bool:
         return value is None
 
+    def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:  # noqa: ARG002
+        """Texts that are none of those that their fields allow."""
+        yield from ()
+
 
 def _go_type(value: Any) -> str:
     if isinstance(value, bool):
@@ -66,7 +72,11 @@ def _mismatch(value: Any, path: str, reading: Reading, wanted: str) -> WrongType
 
 
 class Text(Node):
+    __slots__ = ("choices",)
     zero = ""
+
+    def __init__(self, choices: list[str] | None = None) -> None:
+        self.choices = choices
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if not isinstance(value, str):
@@ -75,6 +85,10 @@ class Text(Node):
 
     def is_zero(self, value: Any) -> bool:
         return not value
+
+    def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:
+        if self.choices and value not in self.choices:
+            yield unsupported(path, value, self.choices)
 
 
 class Truth(Node):
@@ -220,6 +234,10 @@ class Sequence(Node):
     def is_zero(self, value: Any) -> bool:
         return not value
 
+    def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:
+        for at, one in enumerate(value):
+            yield from self.items.choice_causes(one, f"{path}[{at}]")
+
 
 class KeptSequence(Sequence):
     """A list of a kind that is stored as JSON: an empty one is not the same as none."""
@@ -335,6 +353,12 @@ class Struct(Node):
                 if field.pointer or not (field.node.is_zero(read) or (read == {} and isinstance(field.node, Struct))):
                     found[key] = read
         return found
+
+    def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:
+        for key, one in (value or {}).items():
+            field = self.fields.get(key)
+            if field is not None and one is not None:
+                yield from field.node.choice_causes(one, f"{path}.{key}" if path else key)
 
     def complete(self, value: Any) -> Any:
         fields = self.fields

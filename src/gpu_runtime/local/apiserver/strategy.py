@@ -64,10 +64,6 @@ class Strategy:
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
         return []
 
-    def warnings(self, new: Object, old: Object | None) -> list[str]:  # noqa: ARG002
-        """What a client should know although nothing is wrong; `old` is None for a new object."""
-        return []
-
     def grace(self, obj: Object, asked: int | None) -> int | None:  # noqa: ARG002
         """Seconds between a delete and the end; None where deletes are immediate."""
         return None

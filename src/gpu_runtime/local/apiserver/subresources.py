@@ -48,9 +48,7 @@ async def bind(cluster: Cluster, call: Call) -> web.StreamResponse:
         assign(pod, node, cluster.environment.timestamp())
         return pod
 
-    outcome = cluster.writer.update(
-        call.kind, call.namespace, call.name, change, options, call.warnings, subresource="binding"
-    )
+    outcome = cluster.writer.update(call.kind, call.namespace, call.name, change, options, subresource="binding")
     await outcome.committed()
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
@@ -131,7 +129,7 @@ async def evict(cluster: Cluster, call: Call) -> web.StreamResponse:
         return pod
 
     if not options.dry_run:
-        cluster.writer.update(call.kind, call.namespace, call.name, change, asked, call.warnings, subresource="status")
+        cluster.writer.update(call.kind, call.namespace, call.name, change, asked, subresource="status")
     await cluster.deleter.delete(call.kind, call.namespace, call.name, options).committed()
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 

@@ -118,7 +118,7 @@ def _bookmark(kind: Kind, version: int, initial_end: bool) -> Object:
 async def create(cluster: Cluster, call: Call) -> web.StreamResponse:
     options = call.options("CreateOptions")
     obj = call.object(options.validation)
-    outcome = cluster.writer.create(call.kind, call.namespace, obj, options, call.warnings)
+    outcome = cluster.writer.create(call.kind, call.namespace, obj, options)
     await outcome.committed()
     return call.answer(outcome.body, 201)
 
@@ -145,7 +145,6 @@ async def _update(
         call.name,
         change,
         call.options("UpdateOptions" if put else "PatchOptions"),
-        call.warnings,
         subresource=subresource,
         precondition=precondition,
         may_create=put,
@@ -161,17 +160,8 @@ def _options(call: Call) -> DeleteOptions:
     return delete_options(call.query, body)
 
 
-def _warn_of_orphans(call: Call, options: DeleteOptions) -> None:
-    if call.kind.strategy.orphans_by_default and options.propagation is None and options.orphan is None:
-        call.warnings.append(
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
-            "them or set propagationPolicy=Orphan to suppress this warning"
-        )
-
-
 async def delete(cluster: Cluster, call: Call) -> web.StreamResponse:
     options = _options(call)
-    _warn_of_orphans(call, options)
     done = cluster.deleter.delete(call.kind, call.namespace, call.name, options)
     await done.committed()
     return json_response(_deleted_body(call.kind, done), headers=call.headers())
@@ -188,7 +178,6 @@ async def delete_collection(cluster: Cluster, call: Call) -> web.StreamResponse:
     options = _options(call)
     reading = read_options({key: value for key, value in call.query.items() if key != "watch"})
     matches = matcher(reading.labels, reading.fields, call.kind.strategy.fields)
-    _warn_of_orphans(call, options)
     page = await list_page(cluster.store, call.kind, call.namespace, reading, matches)
     for record in page.records:
         namespace, _, name = record.key.rpartition("/")

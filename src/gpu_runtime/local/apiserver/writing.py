@@ -52,9 +52,9 @@ class Writer:
         self._admission = admission
         self._environment = environment
 
-    def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions, warnings: list[str]) -> Outcome:
+    def create(self, kind: Kind, namespace: str, obj: Object, options: WriteOptions) -> Outcome:
         """A new object under its name or a generated one."""
-        self._begin(kind, namespace, obj, warnings)
+        self._begin(kind, namespace, obj)
         attempt = Attempt(
             kind,
             "CREATE",
@@ -62,14 +62,13 @@ class Writer:
             obj["metadata"].get("name", ""),
             new=obj,
             dry_run=options.dry_run,
-            warnings=warnings,
         )
         self._admission.admit(attempt, self.store)
         return self._finish_create(kind, namespace, obj, attempt)
 
-    def _begin(self, kind: Kind, namespace: str, obj: Object, warnings: list[str]) -> None:
+    def _begin(self, kind: Kind, namespace: str, obj: Object) -> None:
         metadata.place(obj, namespace if kind.namespaced else "")
-        metadata.without_repeated_owners(obj["metadata"], warnings)
+        metadata.without_repeated_owners(obj["metadata"])
         metadata.begin(obj, self._environment.timestamp(), self._environment.uid())
         meta = obj["metadata"]
         if meta.get("generateName") and not meta.get("name"):
@@ -89,11 +88,10 @@ class Writer:
         strategy.prepare_create(obj, self._environment.timestamp())
         name = obj["metadata"].get("name", "")
         causes = [] if "kind" in obj else metadata.causes(obj["metadata"], kind, strategy.name_rule)
-        causes += strategy.validate(obj)
+        causes += strategy.validate(obj) + kind.format.choice_causes(obj)
         if causes:
             raise invalid(_subject(kind, obj), name, causes)
         attempt.name = name
-        attempt.warnings += strategy.warnings(obj, None)
         self._admission.check(attempt, self.store)
         if _number(obj["metadata"].get("resourceVersion", "")) and not attempt.dry_run:
             raise bad_request("resourceVersion should not be set on objects to be created")
@@ -112,7 +110,6 @@ class Writer:
         name: str,
         change: Change,
         options: WriteOptions,
-        warnings: list[str],
         *,
         subresource: str = "",
         precondition: str = "",
@@ -122,7 +119,7 @@ class Writer:
         record = self.store.current(kind.resource, kind.key(namespace, name))
         if record is None:
             if may_create and kind.strategy.create_on_update and not subresource:
-                return self._create_on_update(kind, namespace, name, change({}), options, warnings)
+                return self._create_on_update(kind, namespace, name, change({}), options)
             raise not_found(kind.subject, name)
         stored = record.object()
         old = kind.format.restored(kind.object(record))
@@ -133,9 +130,9 @@ class Writer:
             raise conflict(kind.subject, name, why)
         new = change(kind.object(record))
         metadata.place(new, namespace if kind.namespaced else "")
-        metadata.without_repeated_owners(new["metadata"], warnings)
+        metadata.without_repeated_owners(new["metadata"])
         self._check_version(kind, name, new, old)
-        attempt = Attempt(kind, "UPDATE", namespace, name, subresource, new, old, options.dry_run, warnings)
+        attempt = Attempt(kind, "UPDATE", namespace, name, subresource, new, old, options.dry_run)
         self._admission.admit(attempt, self.store)
         if not subresource and (taken := kind.strategy.allocate(new, old, self.store, dry_run=options.dry_run)):
             raise invalid(kind.subject, name, taken)
@@ -143,19 +140,16 @@ class Writer:
         self._validate_update(kind, name, new, old, subresource, subject)
         if subject is not kind.subject:
             new = attempt.new = kind.format.view(new)  # a status that came with another kind was read as that
-        attempt.warnings += kind.strategy.warnings(new, old) if not subresource else []
         self._admission.check(attempt, self.store)
         return self._finish_update(attempt, new, stored)
 
-    def _create_on_update(
-        self, kind: Kind, namespace: str, name: str, obj: Object, options: WriteOptions, warnings: list[str]
-    ) -> Outcome:
+    def _create_on_update(self, kind: Kind, namespace: str, name: str, obj: Object, options: WriteOptions) -> Outcome:
         if obj["metadata"].get("uid"):
             why = f"Precondition failed: UID in precondition: {obj['metadata']['uid']}, UID in object meta: "
             raise conflict(kind.subject, name, why)
         obj["metadata"].pop("resourceVersion", None)
         obj["metadata"].setdefault("name", name)
-        return self.create(kind, namespace, obj, options, warnings)
+        return self.create(kind, namespace, obj, options)
 
     def _check_version(self, kind: Kind, name: str, new: Object, old: Object) -> None:
         asked = new["metadata"].get("resourceVersion", "")
@@ -192,7 +186,7 @@ class Writer:
         if subresource == "status":
             causes += strategy.validate_status(new, old)
         else:
-            causes += strategy.validate_update(new, old)
+            causes += strategy.validate_update(new, old) + kind.format.choice_causes(new)
         if causes:
             raise invalid(subject, name, causes)
 

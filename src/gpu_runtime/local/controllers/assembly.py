@@ -189,7 +189,7 @@ class Workloads:
         )
         quotas = manager.cache(Query(QUOTAS))
         quotas.index(NAMESPACE, _by_namespace)
-        quota = QuotaReconciler(client, quotas, pods, self._claims, self._services, self._everything)
+        quota = QuotaReconciler(client, quotas, pods, self._claims, self._everything)
         quota.feed(manager.controller("quota", quota.reconcile, [Source(quotas, uncounted, is_primary=True)]))
         leases = manager.cache(Query(LEASES, namespace=NODE_LEASES))
         node = NodeReconciler(client, self._recorder("node-controller"), self._nodes, leases, pods)

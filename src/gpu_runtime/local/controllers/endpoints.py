@@ -38,8 +38,6 @@ class ServiceSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     selector: dict[str, str] = {}
     ports: list[ServicePort] = []
     clusterIP: str = ""
-    type: str = "ClusterIP"
-    allocateLoadBalancerNodePorts: bool = True
     publishNotReadyAddresses: bool = False
 
 

@@ -15,7 +15,6 @@ from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Controller, Result
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
-from gpu_runtime.local.controllers.endpoints import Service
 from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
 from gpu_runtime.local.controllers.pods import Pod
 from gpu_runtime.local.controllers.status_writer import write_status
@@ -46,16 +45,10 @@ Count = Callable[[str], int]
 """How many objects of `plural.group` there are in the namespace."""
 
 
-def usage(
-    quota: ResourceQuota, pods: Iterable[Pod], claims: Iterable[Claim], services: Iterable[Service], count: Count
-) -> dict[str, str]:
+def usage(quota: ResourceQuota, pods: Iterable[Pod], claims: Iterable[Claim], count: Count) -> dict[str, str]:
     """What is used of each resource that the quota names."""
     totals = {name: NANO * count(kind) if (kind := counted_kind(name)) else 0 for name in quota.spec.hard}
-    measured: dict[str, Iterable[Pod | Claim | Service]] = {
-        "pods": pods,
-        "persistentvolumeclaims": claims,
-        "services": services,
-    }
+    measured: dict[str, Iterable[Pod | Claim]] = {"pods": pods, "persistentvolumeclaims": claims}
     for resource, objects in measured.items():
         for obj in map(msgspec.to_builtins, objects):
             if not in_scope(quota.spec.scopes, resource, obj):
@@ -80,14 +73,12 @@ class QuotaReconciler:
         quotas: Store[ResourceQuota],
         pods: Store[Pod],
         claims: Store[Claim],
-        services: Store[Service],
         everything: Everything,
     ) -> None:
         self._client = client
         self._quotas = quotas
         self._pods = pods
         self._claims = claims
-        self._services = services
         self._everything = everything
 
     def feed(self, controller: Controller) -> None:
@@ -109,13 +100,7 @@ class QuotaReconciler:
             if delta.new is None and resource.namespaced and resource.plural != "pods":
                 recount(delta.object.metadata.namespace)
 
-        def on_service(delta: Delta[Service]) -> None:
-            """A changed Service may use fewer node ports than before."""
-            if delta.new is not None and delta.old is not None and delta.new.spec != delta.old.spec:
-                recount(delta.object.metadata.namespace)
-
         self._pods.subscribe(on_pod)
-        self._services.subscribe(on_service)
         self._everything.listen(on_any)
 
     async def reconcile(self, key: Key) -> Result:
@@ -127,7 +112,6 @@ class QuotaReconciler:
             quota,
             self._pods.find(NAMESPACE, key.namespace),
             self._claims.find(NAMESPACE, key.namespace),
-            self._services.find(NAMESPACE, key.namespace),
             lambda name: self._count(key.namespace, name),
         )
         after = QuotaStatus(hard=quota.spec.hard, used=used)

@@ -1,8 +1,8 @@
-"""Services: addresses, their families, and ports of nodes."""
+"""Services: addresses and their families."""
 
 from __future__ import annotations
 
-from kube.differential.call import Case, Json, case, edit, json_patch, merge, post, quietly
+from kube.differential.call import Case, Json, case, merge, post, quietly
 from kube.differential.objects import SERVICES, service
 
 
@@ -69,13 +69,6 @@ CASES = [
     ),
     changed("a service becomes a name", {"type": "ExternalName", "externalName": "example.com"}),
     changed("a name becomes a service", {"type": "ClusterIP"}, type="ExternalName", externalName="example.com"),
-    changed("a service gets a port of the nodes", {"type": "NodePort"}, {"type": "LoadBalancer"}),
-    case(
-        "a service keeps its port of the nodes",
-        quietly(post(SERVICES, service(changes={"spec": {"type": "NodePort"}}), "made")),
-        edit(f"{SERVICES}/a", "made", {"spec": {"ports": [{"port": 81}]}}),
-        json_patch(f"{SERVICES}/a", {"op": "remove", "path": "/spec/ports/0/nodePort"}),
-    ),
     case(
         "a service without a name is told so, after its address if it would be given one",
         post(SERVICES, service(changes=UNNAMED)),

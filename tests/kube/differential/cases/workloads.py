@@ -175,7 +175,6 @@ CASES = [
     serving("an unknown type of service is refused", type="Magic"),
     serving("a node port service gets ports", type="NodePort"),
     serving("a node port on a cluster service is refused", ports=[{"port": 80, "nodePort": 30080}]),
-    serving("a node port out of range is refused", type="NodePort", ports=[{"port": 80, "nodePort": 80}]),
     serving("an external name is kept", type="ExternalName", externalName="example.com", ports=None, selector=None),
     serving("an external name is required", type="ExternalName", ports=None),
     serving("a load balancer is kept", type="LoadBalancer"),

@@ -23,7 +23,6 @@ class Attempt:
     new: Object | None = None
     old: Object | None = None
     dry_run: bool = False
-    warnings: list[str] = field(default_factory=list)
     beforehand: list[Callable[[], None]] = field(default_factory=list)
     """Writes that come before the object's own write, such as a quota's new usage. Made when nothing can refuse it."""
 

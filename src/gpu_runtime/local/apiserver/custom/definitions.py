@@ -99,7 +99,7 @@ class Definitions:
 
     def _write(self, name: str, change: Change, subresource: str) -> None:
         try:
-            self._cluster.writer.update(self._kind, "", name, change, WriteOptions(), [], subresource=subresource)
+            self._cluster.writer.update(self._kind, "", name, change, WriteOptions(), subresource=subresource)
         except Status as refused:
             if refused.code != 404:
                 failed("definition cannot be updated", name=name, error=refused.message)

@@ -11,7 +11,6 @@ from gpu_runtime.local.apiserver.custom.structural import Schema, as_go_writes, 
 from gpu_runtime.local.apiserver.custom.values import check, check_lists
 from gpu_runtime.local.apiserver.errors import Cause, Reason, required, wrong
 from gpu_runtime.local.apiserver.kinds import Column, Kind
-from gpu_runtime.local.apiserver.metadata import STANDARD
 from gpu_runtime.local.apiserver.records import Object, same
 from gpu_runtime.local.apiserver.schema import Reading
 from gpu_runtime.local.apiserver.strategy import Strategy
@@ -63,6 +62,9 @@ class CustomFormat:
     def restored(self, obj: Object) -> Object:
         return obj
 
+    def choice_causes(self, obj: Object) -> list[Cause]:  # noqa: ARG002
+        return []
+
 
 def _shaped(obj: Object, schema: Schema, unknown: list[str]) -> Object:
     prune(obj, schema, "", unknown, top=True)
@@ -98,16 +100,6 @@ class CustomStrategy(Strategy):
 
     def changed(self, new: Object, old: Object) -> bool:
         return not same(_values(new), _values(old))
-
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        before = old["metadata"].get("finalizers") or [] if old is not None else []
-        added = {one for one in new["metadata"].get("finalizers") or [] if one not in (*before, *STANDARD)}
-        return [
-            f'metadata.finalizers: "{one}": prefer a domain-qualified finalizer name '
-            f"{'including a path (/) ' if '.' in one else ''}to avoid accidental conflicts with other finalizer writers"
-            for one in sorted(added)
-            if "/" not in one
-        ]
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
         status = new.get("status")

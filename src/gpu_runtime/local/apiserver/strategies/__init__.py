@@ -5,21 +5,25 @@ from __future__ import annotations
 from gpu_runtime.local.apiserver.strategies.cluster_kinds import NamespaceStrategy, NodeStrategy
 from gpu_runtime.local.apiserver.strategies.definitions import DefinitionStrategy
 from gpu_runtime.local.apiserver.strategies.jobs import JobStrategy
-from gpu_runtime.local.apiserver.strategies.networking import EndpointSliceStrategy, NetworkPolicyStrategy
 from gpu_runtime.local.apiserver.strategies.plain import (
-    BudgetStrategy,
     ConfigMapStrategy,
     EventStrategy,
     LeaseStrategy,
     PriorityClassStrategy,
     QuotaStrategy,
     SecretStrategy,
-    ServiceAccountStrategy,
 )
 from gpu_runtime.local.apiserver.strategies.pods import PodStrategy
-from gpu_runtime.local.apiserver.strategies.rbac import BindingStrategy, RoleStrategy
 from gpu_runtime.local.apiserver.strategies.services import ServiceStrategy
 from gpu_runtime.local.apiserver.strategies.storage import ClaimStrategy, StorageClassStrategy, VolumeStrategy
+from gpu_runtime.local.apiserver.strategies.stored import (
+    BindingStrategy,
+    BudgetStrategy,
+    EndpointSliceStrategy,
+    NetworkPolicyStrategy,
+    RoleStrategy,
+    ServiceAccountStrategy,
+)
 from gpu_runtime.local.apiserver.strategies.workloads import DeploymentStrategy, ReplicaSetStrategy
 from gpu_runtime.local.apiserver.strategy import Strategy
 
@@ -47,8 +51,8 @@ STRATEGIES: dict[tuple[str, str], Strategy] = {
     ("scheduling.k8s.io", "priorityclasses"): PriorityClassStrategy(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
     ("policy", "poddisruptionbudgets"): BudgetStrategy(),
-    (_RBAC, "roles"): RoleStrategy(cluster=False),
-    (_RBAC, "clusterroles"): RoleStrategy(cluster=True),
-    (_RBAC, "rolebindings"): BindingStrategy(cluster=False),
-    (_RBAC, "clusterrolebindings"): BindingStrategy(cluster=True),
+    (_RBAC, "roles"): RoleStrategy(),
+    (_RBAC, "clusterroles"): RoleStrategy(),
+    (_RBAC, "rolebindings"): BindingStrategy(),
+    (_RBAC, "clusterrolebindings"): BindingStrategy(),
 }

@@ -8,9 +8,6 @@ from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.resources import resource_causes
 from gpu_runtime.local.apiserver.strategies.seccomp import seccomp_causes
 
-_PROTOCOLS = ["SCTP", "TCP", "UDP"]
-_PULL = ["Always", "IfNotPresent", "Never"]
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
 _ENV_FIELDS = (
     "metadata.name",
     "metadata.namespace",
@@ -81,13 +78,6 @@ def _container(container: Object, volumes: dict[str, Object], field: str) -> lis
         causes.append(required(f"{field}.image"))
     elif image != image.strip():
         causes.append(wrong(f"{field}.image", image, "must not have leading or trailing whitespace"))
-    if container.get("imagePullPolicy") not in _PULL:
-        causes.append(unsupported(f"{field}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL))
-    if container.get("terminationMessagePolicy") not in ("File", "FallbackToLogsOnError"):
-        allowed = ["FallbackToLogsOnError", "File"]
-        causes.append(
-            unsupported(f"{field}.terminationMessagePolicy", container.get("terminationMessagePolicy"), allowed)
-        )
     causes += _ports(container.get("ports", []), f"{field}.ports")
     causes += _env(container, field)
     causes += _mounts(container.get("volumeMounts", []), volumes, f"{field}.volumeMounts")
@@ -119,8 +109,6 @@ def _ports(ports: list[Object], field: str) -> list[Cause]:
         host = port.get("hostPort", 0)
         if host and not 1 <= host <= 65535:
             causes.append(wrong(f"{inside}.hostPort", host, _PORT_RANGE))
-        if port.get("protocol") not in _PROTOCOLS:
-            causes.append(unsupported(f"{inside}.protocol", port.get("protocol", ""), _PROTOCOLS))
     return causes
 
 
@@ -240,8 +228,6 @@ def _handler(handler: Object, field: str, kinds: tuple[str, ...]) -> list[Cause]
         causes.append(required(f"{inside}.command"))
     if first in ("httpGet", "tcpSocket"):
         causes += _port_or_name(action.get("port", 0), f"{inside}.port")
-    if first == "httpGet" and action.get("scheme") not in ("HTTP", "HTTPS"):
-        causes.append(unsupported(f"{inside}.scheme", action.get("scheme", ""), ["HTTP", "HTTPS"]))
     if first == "grpc" and not 1 <= action.get("port", 0) <= 65535:
         causes.append(wrong(f"{inside}.port", action.get("port", 0), _PORT_RANGE))
     return causes

@@ -8,7 +8,6 @@ from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.selectors import selects
 from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
 from gpu_runtime.local.apiserver.strategies.pod_defaults import default_template
-from gpu_runtime.local.apiserver.strategies.pod_warnings import template_warnings
 from gpu_runtime.local.apiserver.strategies.workloads import not_negative, template_causes
 from gpu_runtime.local.apiserver.strategy import Strategy
 
@@ -37,9 +36,6 @@ class JobStrategy(Strategy):
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = labels  # the same ones: those that a new Job generates come to both
 
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        return template_warnings(new, old)
-
     def prepare_create(self, obj: Object, now: str) -> None:
         super().prepare_create(obj, now)
         spec, meta = obj["spec"], obj["metadata"]
@@ -67,13 +63,10 @@ class JobStrategy(Strategy):
             causes.append(required("spec.selector"))
         else:
             causes += selector_causes(spec["selector"], "spec.selector")
-        if spec.get("completionMode") not in ("NonIndexed", "Indexed"):
-            causes.append(unsupported("spec.completionMode", spec.get("completionMode"), ["Indexed", "NonIndexed"]))
         if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
             causes.append(required("spec.completions", "when completion mode is Indexed"))
-        replaced = ["Failed"] if "podFailurePolicy" in spec else ["Failed", "TerminatingOrFailed"]
-        if spec["podReplacementPolicy"] not in replaced:
-            causes.append(unsupported("spec.podReplacementPolicy", spec["podReplacementPolicy"], replaced))
+        if "podFailurePolicy" in spec and spec["podReplacementPolicy"] != "Failed":
+            causes.append(unsupported("spec.podReplacementPolicy", spec["podReplacementPolicy"], ["Failed"]))
         template = spec["template"]
         labels = template.get("metadata", {}).get("labels") or {}
         if not selects(spec.get("selector"), labels):
@@ -83,8 +76,6 @@ class JobStrategy(Strategy):
         policy = template.get("spec", {}).get("restartPolicy", "")
         if policy == "Always":
             causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-        elif policy not in ("OnFailure", "Never"):
-            causes.append(unsupported("spec.template.spec.restartPolicy", policy, ["OnFailure", "Never"]))
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 
-from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, unsupported, wrong
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, required, wrong
 from gpu_runtime.local.apiserver.names import config_key, path_segment, qualified_name
 from gpu_runtime.local.apiserver.records import Object
-from gpu_runtime.local.apiserver.strategies.affinity import chosen, selector_causes
-from gpu_runtime.local.apiserver.strategies.workloads import count_or_share, not_negative
 from gpu_runtime.local.apiserver.strategy import Strategy
 from gpu_runtime.local.quantities import nanos
 
@@ -126,10 +124,6 @@ class LeaseStrategy(Strategy):
         return causes
 
 
-class ServiceAccountStrategy(Strategy):
-    returns_deleted = True
-
-
 _WHOLE = {
     "pods",
     "services",
@@ -160,17 +154,6 @@ class QuotaStrategy(Strategy):
     rechecks_metadata = False
     has_status = True
     returns_deleted = True
-
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        hard = new.get("spec", {}).get("hard", {})
-        found = []
-        for name in ("cpu", "memory", "storage", "ephemeral-storage") if old is None else ():
-            request, limit = f"requests.{name}", f"limits.{name}"
-            if request not in hard and name in ("cpu", "memory"):
-                request = name
-            if request in hard and limit in hard and nanos(hard[request]) > nanos(hard[limit]):
-                found.append(f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})")
-        return found
 
     def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         obj.pop("status", None)
@@ -242,7 +225,7 @@ class PriorityClassStrategy(Strategy):
                 causes.append(disallowed("metadata.name", text))
         elif value > 10**9:
             causes.append(disallowed("value", "maximum allowed value of a user defined priority is 1000000000"))
-        return causes + chosen("preemptionPolicy", obj["preemptionPolicy"], ["Never", "PreemptLowerPriority"])
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = []
@@ -251,34 +234,3 @@ class PriorityClassStrategy(Strategy):
         if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
             causes.append(immutable("preemptionPolicy", new.get("preemptionPolicy")))
         return causes
-
-
-class BudgetStrategy(Strategy):
-    name_rule = staticmethod(path_segment)
-    bare_finalizers = True
-    rechecks_metadata = False
-    has_generation = True
-    has_status = True
-    unconditional_update = False
-
-    def validate(self, obj: Object) -> list[Cause]:
-        spec = obj.get("spec", {})
-        causes = []
-        if "minAvailable" in spec and "maxUnavailable" in spec:
-            causes.append(wrong("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
-        for name in ("minAvailable", "maxUnavailable"):
-            if name in spec:
-                causes += count_or_share(spec[name], f"spec.{name}")
-                value = spec[name]
-                if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal() and int(value[:-1]) > 100:
-                    causes.append(wrong(f"spec.{name}", value, "must not be greater than 100%"))
-        if spec.get("selector") is not None:
-            causes += selector_causes(spec["selector"], "spec.selector")
-        policy = spec.get("unhealthyPodEvictionPolicy")
-        if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
-            causes.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, ["AlwaysAllow", "IfHealthyBudget"]))
-        return causes
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
-        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-        return not_negative(new.get("status", {}), counts, "status")

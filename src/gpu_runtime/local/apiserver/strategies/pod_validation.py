@@ -10,10 +10,6 @@ from gpu_runtime.local.apiserver.strategies.containers import container_causes, 
 from gpu_runtime.local.apiserver.strategies.seccomp import seccomp_causes
 from gpu_runtime.local.apiserver.strategies.volumes import volume_causes
 
-_RESTART = ["Always", "Never", "OnFailure"]
-_DNS = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]
-_EFFECTS = ["NoSchedule", "PreferNoSchedule", "NoExecute"]
-
 
 def pod_spec_causes(spec: Object, field: str) -> list[Cause]:
     """Everything wrong with a pod's or a template's spec."""
@@ -38,11 +34,7 @@ def pod_spec_causes(spec: Object, field: str) -> list[Cause]:
 
 def _choices(spec: Object, field: str) -> list[Cause]:
     causes = []
-    if spec.get("restartPolicy") not in _RESTART:
-        causes.append(unsupported(f"{field}.restartPolicy", spec.get("restartPolicy", ""), _RESTART))
-    if spec.get("dnsPolicy") not in _DNS:
-        causes.append(unsupported(f"{field}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS))
-    elif spec["dnsPolicy"] == "None" and not (spec.get("dnsConfig") or {}).get("nameservers"):
+    if spec.get("dnsPolicy") == "None" and not (spec.get("dnsConfig") or {}).get("nameservers"):
         text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
         causes.append(required(f"{field}.dnsConfig.nameservers", text))
     deadline = spec.get("activeDeadlineSeconds")
@@ -87,13 +79,8 @@ def _toleration(toleration: Object, field: str) -> list[Cause]:
     if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         causes.append(wrong(f"{field}.effect", toleration.get("effect", ""), text))
-    if operator == "Exists":
-        if toleration.get("value"):
-            causes.append(wrong(f"{field}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
-    elif operator not in ("", "Equal"):
-        causes.append(unsupported(f"{field}.operator", operator, ["Equal", "Exists"]))
-    if toleration.get("effect") and toleration["effect"] not in _EFFECTS:
-        causes.append(unsupported(f"{field}.effect", toleration["effect"], _EFFECTS))
+    if operator == "Exists" and toleration.get("value"):
+        causes.append(wrong(f"{field}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
     return causes
 
 
@@ -103,9 +90,8 @@ def _spread(spread: Object, field: str) -> list[Cause]:
         causes.append(wrong(f"{field}.maxSkew", spread.get("maxSkew", 0), "must be greater than zero"))
     if not spread.get("topologyKey"):
         causes.append(required(f"{field}.topologyKey", "can not be empty"))
-    allowed = ["DoNotSchedule", "ScheduleAnyway"]
-    if spread.get("whenUnsatisfiable") not in allowed:
-        causes.append(unsupported(f"{field}.whenUnsatisfiable", spread.get("whenUnsatisfiable", ""), allowed))
+    if not spread.get("whenUnsatisfiable"):
+        causes.append(unsupported(f"{field}.whenUnsatisfiable", "", ["DoNotSchedule", "ScheduleAnyway"]))
     return causes
 
 

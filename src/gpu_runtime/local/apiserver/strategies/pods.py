@@ -9,7 +9,6 @@ from gpu_runtime.local.apiserver.errors import Cause, disallowed, wrong
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.pod_defaults import containers, default_pod
 from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
-from gpu_runtime.local.apiserver.strategies.pod_warnings import name_warnings, pod_warnings
 from gpu_runtime.local.apiserver.strategy import Strategy, bump_generation, keep
 from gpu_runtime.local.quantities import nanos
 
@@ -57,11 +56,6 @@ class PodStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         return pod_spec_causes(obj.get("spec", {}), "spec")
-
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        if old is not None:
-            return []
-        return name_warnings(new["metadata"]["name"], "the Pod's hostname") + pod_warnings(new["spec"], "spec")
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate(new)

@@ -7,7 +7,7 @@ from typing import Any
 from gpu_runtime.local.apiserver.errors import Cause, required, wrong
 from gpu_runtime.local.apiserver.names import qualified_name
 from gpu_runtime.local.apiserver.records import Object
-from gpu_runtime.local.quantities import NANO, nanos
+from gpu_runtime.local.quantities import nanos
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -63,10 +63,3 @@ def quantity_causes(name: str, amount: Any, field: str) -> list[Cause]:
     if is_extended(name) and nanos(amount) % 10**9:
         return [wrong(field, amount, "must be an integer")]
     return []
-
-
-def fraction_warnings(field: str, amounts: Object, name: str) -> list[str]:
-    """A part of a byte, mostly `100m` where `100M` was meant."""
-    if nanos(amounts.get(name, 0)) % NANO == 0:
-        return []
-    return [f'{field}[{name}]: fractional byte value "{amounts[name]}" is invalid, must be an integer']

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.local.apiserver.errors import Cause, required, unsupported, wrong
+from gpu_runtime.local.apiserver.errors import Cause, required, wrong
 from gpu_runtime.local.apiserver.records import Object
 
 
@@ -12,8 +12,6 @@ def seccomp_causes(profile: Object | None, field: str) -> list[Cause]:
     kind = profile.get("type", "")
     if not kind:
         return [required(f"{field}.type", "type is required when seccompProfile is set")]
-    if kind not in ("Localhost", "RuntimeDefault", "Unconfined"):
-        return [unsupported(f"{field}.type", kind, ["Localhost", "RuntimeDefault", "Unconfined"])]
     if kind == "Localhost" and not profile.get("localhostProfile"):
         return [required(f"{field}.localhostProfile", "must be set when seccomp type is Localhost")]
     if kind != "Localhost" and profile.get("localhostProfile"):

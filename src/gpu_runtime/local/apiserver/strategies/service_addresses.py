@@ -1,21 +1,17 @@
-"""What a Service is given: one cluster address of the one family that is configured, and node ports."""
+"""What a Service is given: one cluster address of the one family that is configured."""
 
 from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Callable
 
-from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, internal, wrong
+from gpu_runtime.local.apiserver.errors import Cause, duplicate, internal, wrong
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen
 from gpu_runtime.local.apiserver.strategy import keep
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")
 _KEPT_ADDRESSES = 257  # the network's first 256, which are given out on request alone, and its last
-NODE_PORTS = range(30000, 32768)
-Others = Callable[[], list[Object]]
-"""The other Services; reading them is worth it only where something is given out."""
 
 _CONFIGURED = "IPv4"
 _FAMILIES = ["IPv4", "IPv6"]
@@ -24,40 +20,8 @@ _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _TWICE = "must be 'RequireDualStack' or 'PreferDualStack' when multiple"
 
 
-def external(spec: Object) -> bool:
-    """A name of something elsewhere, which has no address here."""
-    return bool(spec["type"] == "ExternalName")
-
-
 def headless(spec: Object) -> bool:
     return spec.get("clusterIP") == "None"
-
-
-def needs_node_ports(spec: Object) -> bool:
-    balanced = spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)
-    return bool(spec["type"] == "NodePort" or balanced)
-
-
-def needs_health_port(spec: Object) -> bool:
-    return bool(spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local")
-
-
-def allocate_health_port(spec: Object, others: Others) -> list[Cause]:
-    """The port at which a load balancer asks a node whether it has a pod of the Service."""
-    number = spec.get("healthCheckNodePort")
-    used = {port.get("nodePort") for one in others() for port in one["spec"].get("ports") or []}
-    used |= {one["spec"].get("healthCheckNodePort") for one in others()}
-    if number and (number not in NODE_PORTS or number in used):
-        return [
-            wrong("spec.healthCheckNodePort", number, "provided port is already allocated or not in the valid range")
-        ]
-    if not number:
-        used |= {port.get("nodePort") for port in spec.get("ports", [])}
-        free = [one for one in NODE_PORTS if one not in used]
-        if not free:
-            raise internal("failed to allocate a HealthCheck node port: range is full")
-        spec["healthCheckNodePort"] = random.choice(free)  # noqa: S311
-    return []
 
 
 def fill_in(spec: Object, before: Object | None) -> None:
@@ -66,29 +30,15 @@ def fill_in(spec: Object, before: Object | None) -> None:
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
         return
-    if not external(spec) and not external(before):
-        for name in ("clusterIP", "clusterIPs"):
-            if not spec.get(name):
-                keep(spec, before, name)
-    if needs_node_ports(spec) and needs_node_ports(before):
-        _keep_node_ports(spec, before)
+    for name in ("clusterIP", "clusterIPs"):
+        if not spec.get(name):
+            keep(spec, before, name)
     if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []
 
 
-def _keep_node_ports(spec: Object, before: Object) -> None:
-    old = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports", [])}
-    used = {port.get("nodePort", 0) for port in spec.get("ports", [])}
-    for port in spec.get("ports", []):
-        number = old.get(port.get("name", ""), 0)
-        if not port.get("nodePort") and number and number not in used:
-            port["nodePort"] = number
-
-
 def choose_families(spec: Object, before: Object | None) -> list[Cause]:
     """Fills in the families of the addresses, or says why they cannot be had."""
-    if external(spec):
-        return []
     both = headless(spec) and not spec.get("selector")
     if "ipFamilyPolicy" not in spec:
         keep(spec, before or {}, "ipFamilyPolicy")
@@ -162,8 +112,6 @@ def _family(address: str) -> str:
 
 def address_causes(spec: Object) -> list[Cause]:
     """What is wrong with addresses, families and their policy."""
-    if external(spec):
-        return []
     causes: list[Cause] = []
     first, found = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if found and not first:
@@ -207,27 +155,11 @@ def _unreadable(addresses: list[str]) -> list[Cause]:
     return causes
 
 
-def node_port_causes(spec: Object) -> list[Cause]:
-    causes: list[Cause] = []
-    seen: set[tuple[int, str]] = set()
-    for at, port in enumerate(spec.get("ports", [])):
-        number = port.get("nodePort", 0)
-        if not number:
-            continue
-        field = f"spec.ports[{at}].nodePort"
-        if spec["type"] == "ClusterIP":
-            causes.append(disallowed(field, "may not be used when `type` is 'ClusterIP'"))
-        elif (number, port["protocol"]) in seen:
-            causes.append(duplicate(field, number))
-        seen.add((number, port["protocol"]))
-    return causes
-
-
-def allocate_address(spec: Object, others: Others) -> list[Cause]:
+def allocate_address(spec: Object, used: set[str]) -> list[Cause]:
+    """Gives the Service the address that it asks for, or one that is free."""
     wanted = spec.get("clusterIP", "")
     if wanted == "None":
         return []
-    used = {one["spec"].get("clusterIP") for one in others()}
     if wanted:
         if ipaddress.ip_address(wanted) not in RANGE:
             why = f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {RANGE}"
@@ -244,34 +176,3 @@ def allocate_address(spec: Object, others: Others) -> list[Cause]:
         if address not in used:
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
             return []
-
-
-def allocate_node_ports(spec: Object, others: Others) -> list[Cause]:
-    causes = []
-    used = {(port.get("nodePort"), port.get("protocol")) for one in others() for port in one["spec"].get("ports") or []}
-    ports = spec.get("ports", [])
-    for at, port in enumerate(ports):
-        number = port.get("nodePort")
-        if not number:
-            continue
-        field = f"spec.ports[{at}].nodePort"
-        if number not in NODE_PORTS:
-            valid = f"{NODE_PORTS[0]}-{NODE_PORTS[-1]}"
-            text = f"provided port is not in the valid range. The range of valid ports is {valid}"
-            causes.append(wrong(field, number, text))
-        elif (number, port["protocol"]) in used:
-            causes.append(wrong(field, number, "provided port is already allocated"))
-    if not causes:
-        used |= {(port.get("nodePort"), port["protocol"]) for port in ports}
-        _give_node_ports([port for port in ports if not port.get("nodePort")], used)
-    return causes
-
-
-def _give_node_ports(ports: list[Object], used: set[tuple[int, str]]) -> None:
-    for protocol in {port["protocol"] for port in ports}:
-        asking = [port for port in ports if port["protocol"] == protocol]
-        free = [number for number in NODE_PORTS if (number, protocol) not in used]
-        if len(asking) > len(free):
-            raise internal("failed to allocate a nodePort: range is full")
-        for port, number in zip(asking, random.sample(free, len(asking)), strict=True):
-            port["nodePort"] = number

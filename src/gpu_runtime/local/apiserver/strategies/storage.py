@@ -9,14 +9,11 @@ from gpu_runtime.local.apiserver.errors import Cause, disallowed, immutable, req
 from gpu_runtime.local.apiserver.names import dns_subdomain, qualified_name
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.strategies.affinity import chosen, node_selector_causes, selector_causes
-from gpu_runtime.local.apiserver.strategies.resources import fraction_warnings
 from gpu_runtime.local.apiserver.strategies.volumes import host_path_causes
 from gpu_runtime.local.apiserver.strategy import Strategy, keep
 from gpu_runtime.local.quantities import nanos
 
 _ACCESS = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
-_VOLUME_MODES = ["Block", "Filesystem"]
-_RECLAIM = ["Delete", "Recycle", "Retain"]
 _NOT_SOURCES = {
     "accessModes",
     "capacity",
@@ -50,15 +47,6 @@ class ClaimStrategy(Strategy):
     has_status = True
     returns_deleted = True
 
-    def warnings(self, new: Object, old: Object | None) -> list[str]:  # noqa: ARG002
-        amounts = new["spec"].get("resources") or {}
-        parts = ("requests", "limits")
-        return [
-            text
-            for part in parts
-            for text in fraction_warnings(f"spec.resources.{part}", amounts.get(part) or {}, "storage")
-        ]
-
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
         obj.setdefault("status", {}).setdefault("phase", "Pending")
@@ -76,8 +64,7 @@ class ClaimStrategy(Strategy):
             causes.append(required("spec.resources[storage]"))
         elif nanos(request) <= 0:
             causes.append(wrong("spec.resources[storage]", request, "must be greater than zero"))
-        causes += _class_causes(spec)
-        return causes + chosen("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+        return causes + _class_causes(spec)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate(new)
@@ -141,21 +128,10 @@ class VolumeStrategy(Strategy):
         spec = obj["spec"]
         causes = _access_causes(spec)
         capacity = spec.get("capacity") or {}
-        if not capacity:
-            causes.append(required("spec.capacity"))
-        if set(capacity) != {"storage"}:
-            causes.append(unsupported("spec.capacity", capacity, ["storage"]))
-        causes += [
-            wrong(f"spec.capacity[{name}]", amount, "must be greater than zero")
-            for name, amount in capacity.items()
-            if nanos(amount) <= 0
-        ]
-        causes += chosen("spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), _RECLAIM)
-        sources = [name for name in spec if name not in _NOT_SOURCES]
-        if not sources:
-            causes.append(required("spec", "must specify a volume type"))
-        for extra in sources[1:]:
-            causes.append(disallowed(f"spec.{extra}", "may not specify more than 1 volume type"))
+        if set(capacity) != {"storage"} or nanos(capacity["storage"]) <= 0:
+            causes.append(required("spec.capacity", "must be a storage of more than zero"))
+        if len(set(spec) - _NOT_SOURCES) != 1:
+            causes.append(required("spec", "must specify exactly one volume type"))
         if "hostPath" in spec:
             causes += host_path_causes(spec["hostPath"], "spec.hostPath")
         if "local" in spec:
@@ -165,7 +141,7 @@ class VolumeStrategy(Strategy):
             inside = "spec.nodeAffinity.required"
             needed: Any = spec["nodeAffinity"].get("required")
             causes += node_selector_causes(needed, inside) if needed is not None else [required(inside)]
-        return causes + chosen("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate(new)
@@ -199,18 +175,11 @@ class StorageClassStrategy(Strategy):
             if provisioner
             else [required("provisioner")]
         )
-        if obj["reclaimPolicy"]:
-            causes += chosen("reclaimPolicy", obj["reclaimPolicy"], ["Delete", "Retain"])
-        return causes + chosen("volumeBindingMode", obj["volumeBindingMode"], ["Immediate", "WaitForFirstConsumer"])
+        return causes + (
+            chosen("reclaimPolicy", obj["reclaimPolicy"], ["Delete", "Retain"]) if obj["reclaimPolicy"] else []
+        )
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self.validate(new)
-        if new.get("parameters") != old.get("parameters"):
-            causes.append(disallowed("parameters", "updates to parameters are forbidden."))
-        if new.get("provisioner") != old.get("provisioner"):
-            causes.append(disallowed("provisioner", "updates to provisioner are forbidden."))
-        if new.get("reclaimPolicy") != old.get("reclaimPolicy"):
-            causes.append(disallowed("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
-        if new.get("volumeBindingMode") != old.get("volumeBindingMode"):
-            causes.append(immutable("volumeBindingMode", new.get("volumeBindingMode")))
-        return causes
+        fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        changed = [name for name in fixed if new.get(name) != old.get(name)]
+        return self.validate(new) + [disallowed(name, f"updates to {name} are forbidden.") for name in changed]

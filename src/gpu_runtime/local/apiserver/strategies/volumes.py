@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, required, unsupported, wrong
+from gpu_runtime.local.apiserver.errors import Cause, disallowed, duplicate, required, wrong
 from gpu_runtime.local.apiserver.names import config_key, dns_label
 from gpu_runtime.local.apiserver.records import Object
-
-_HOST_TYPES = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"]
 
 
 def volume_causes(volumes: list[Object], field: str) -> tuple[list[Cause], dict[str, Object]]:
@@ -54,8 +52,6 @@ def host_path_causes(source: Object, field: str) -> list[Cause]:
     causes = []
     if ".." in path.split("/"):
         causes.append(wrong(f"{field}.path", path, "must not contain '..'"))
-    if source.get("type") not in (None, *_HOST_TYPES):
-        causes.append(unsupported(f"{field}.type", source["type"], _HOST_TYPES))
     return causes
 
 

@@ -11,7 +11,6 @@ from gpu_runtime.local.apiserver.selectors import selects
 from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
 from gpu_runtime.local.apiserver.strategies.pod_defaults import default_template
 from gpu_runtime.local.apiserver.strategies.pod_validation import pod_spec_causes
-from gpu_runtime.local.apiserver.strategies.pod_warnings import template_warnings
 from gpu_runtime.local.apiserver.strategy import Strategy, keep
 
 _NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -74,9 +73,6 @@ class _ReplicatedStrategy(Strategy):
         if new["spec"].get("selector") != old["spec"].get("selector"):
             causes.append(immutable("spec.selector", new["spec"].get("selector")))
         return causes
-
-    def warnings(self, new: Object, old: Object | None) -> list[str]:
-        return template_warnings(new, old)
 
 
 class ReplicaSetStrategy(_ReplicatedStrategy):

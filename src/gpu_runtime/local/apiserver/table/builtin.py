@@ -109,34 +109,17 @@ def _job_status(obj: Object) -> str:
 
 def _service(obj: Object, now: datetime) -> list[Any]:
     spec = obj["spec"]
-    ports = [
-        f"{one['port']}:{one['nodePort']}/{one['protocol']}"
-        if one.get("nodePort")
-        else f"{one['port']}/{one['protocol']}"
-        for one in spec.get("ports") or []
-    ]
+    ports = [f"{one['port']}/{one['protocol']}" for one in spec.get("ports") or []]
     selector = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items()))
     return [
         _name(obj),
         spec["type"],
         (spec.get("clusterIPs") or [NONE])[0],
-        _external(obj),
+        spec.get("externalName") or ",".join(spec.get("externalIPs") or []) or NONE,
         ",".join(ports) or NONE,
         _age(obj, now),
         selector or NONE,
     ]
-
-
-def _external(obj: Object) -> str:
-    spec = obj["spec"]
-    if spec["type"] == "ExternalName":
-        return str(spec.get("externalName", ""))
-    given = list(spec.get("externalIPs") or [])
-    if spec["type"] == "LoadBalancer":
-        ingress = (obj.get("status", {}).get("loadBalancer") or {}).get("ingress") or []
-        given = [one.get("ip") or one.get("hostname", "") for one in ingress] + given
-        return ",".join(given) or "<pending>"
-    return ",".join(given) or NONE
 
 
 def _event(obj: Object, now: datetime) -> list[Any]:
