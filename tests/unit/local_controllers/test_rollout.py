@@ -131,17 +131,15 @@ def test_a_set_is_created_as_large_as_the_surge_allows() -> None:
 
 
 def test_a_new_size_goes_to_the_only_active_set() -> None:
-    assert resized(Bounds(5, 1, 0), size("new", 2), [size("old", 0)], rolling=True) == {"new": 5}
-    assert resized(Bounds(0, 1, 0), size("new", 2), [size("old", 0)], rolling=True) == {"new": 0}
+    assert resized(Bounds(5, 1, 0), size("new", 2), [size("old", 0)]) == {"new": 5}
+    assert resized(Bounds(0, 1, 0), size("new", 2), [size("old", 0)]) == {"new": 0}
 
 
-def test_a_new_size_in_the_middle_of_a_rollout_keeps_the_shares() -> None:
-    old, new = Size("old", 8, 8, most=13, desired=10), Size("new", 5, 2, most=13, desired=10)
-    sizes = resized(Bounds(20, 5, 0), new, [old], rolling=True)
-    assert sum(sizes.values()) == 25
-    assert sizes["old"] > sizes["new"] > 5
+def test_a_new_size_in_the_middle_of_a_rollout_is_left_to_its_next_steps() -> None:
+    assert resized(Bounds(20, 5, 0), size("new", 5, 2), [size("old", 8)]) == {}
+    assert rolling_update(Bounds(20, 5, 0), size("new", 5, 2), [size("old", 8)]) == {"new": 17}
 
 
 def test_a_complete_set_takes_over_when_the_size_changes() -> None:
-    new = Size("new", 3, 3, most=4, desired=3)
-    assert resized(Bounds(3, 1, 0), new, [size("old", 1)], rolling=True) == {"old": 0}
+    new = Size("new", 3, 3, desired=3)
+    assert resized(Bounds(3, 1, 0), new, [size("old", 1)]) == {"old": 0}

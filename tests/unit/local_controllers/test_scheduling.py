@@ -10,7 +10,7 @@ import pytest
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.local.controllers.pods import Pod
 from gpu_runtime.local.controllers.scheduler.claims import assess_claims
-from gpu_runtime.local.controllers.scheduler.fitting import Place, best, explain, explain_for_all, misfit
+from gpu_runtime.local.controllers.scheduler.fitting import Place, explain, explain_for_all, misfit
 from gpu_runtime.local.controllers.scheduler.loop import is_waiting, waiting_order
 from gpu_runtime.local.controllers.scheduler.requests import requests, used_by
 from gpu_runtime.local.controllers.storage import Claim, StorageClass
@@ -36,8 +36,6 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
-TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
-TOLERATION = {"key": "gpu", "operator": "Equal", "value": "only", "effect": "NoSchedule"}
 
 FITS: dict[str, tuple[Pod, list[Pod], dict[str, Any], tuple[str, ...]]] = {
     "an empty pod fits an empty node": (a_pod(), [], {}, ()),
@@ -56,15 +54,7 @@ FITS: dict[str, tuple[Pod, list[Pod], dict[str, Any], tuple[str, ...]]] = {
     ),
     "a node takes so many pods and no more": (a_pod(), [a_pod(f"p{n}") for n in range(10)], {}, ("Too many pods",)),
     "a cordoned node takes none": (a_pod(), [], {"unschedulable": True}, ("node(s) were unschedulable",)),
-    "a taint keeps away": (a_pod(), [], {"taints": [TAINT]}, ("node(s) had untolerated taint {gpu: only}",)),
-    "unless it is tolerated": (a_pod(tolerations=[TOLERATION]), [], {"taints": [TAINT]}, ()),
-    "or everything is": (a_pod(tolerations=[{"operator": "Exists"}]), [], {"taints": [TAINT]}, ()),
-    "a preference against is no obstacle": (
-        a_pod(),
-        [],
-        {"taints": [{**TAINT, "effect": "PreferNoSchedule"}]},
-        (),
-    ),
+    "nor does one that is not ready": (a_pod(), [], {"ready": "Unknown"}, ("node(s) were not ready",)),
     "a selector needs its label": (a_pod(nodeSelector={"disk": "fast"}), [], {}, (AFFINITY,)),
     "and takes it": (a_pod(nodeSelector={"disk": "fast"}), [], {"labels": {"disk": "fast"}}, ()),
     "one matching term is enough": (
@@ -113,14 +103,6 @@ def test_the_words_count_the_nodes_behind_each_reason() -> None:
     )
     assert explain([]) == "no nodes available to schedule pods"
     assert explain_for_all(3, "why") == "0/3 nodes are available: why. not found"
-
-
-def test_the_preferred_node_is_chosen_then_the_emptier_one() -> None:
-    preferred = [{"weight": 10, "preference": term("disk", "In", "fast")}]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    full, fast = place(name="a"), place(a_pod(containers=[asking(cpu="3")]), name="b", labels={"disk": "fast"})
-    assert best(a_pod(affinity=affinity), [full, fast]).name == "b"
-    assert best(a_pod(), [fast, full]).name == "a"
 
 
 def test_important_pods_come_first_and_then_those_that_waited_longest() -> None:

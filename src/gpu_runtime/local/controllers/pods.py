@@ -29,14 +29,6 @@ class Container(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     restartPolicy: str = ""
 
 
-class Toleration(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    tolerationSeconds: int | None = None
-
-
 class NodeSelectorTerm(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     matchExpressions: list[Requirement] = []
     matchFields: list[Requirement] = []
@@ -46,14 +38,8 @@ class NodeSelector(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     nodeSelectorTerms: list[NodeSelectorTerm] = []
 
 
-class PreferredTerm(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    weight: int
-    preference: NodeSelectorTerm
-
-
 class NodeAffinity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
-    preferredDuringSchedulingIgnoredDuringExecution: list[PreferredTerm] = []
 
 
 class Affinity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -80,7 +66,6 @@ class PodSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     nodeName: str = ""
     nodeSelector: dict[str, str] = {}
     affinity: Affinity | None = None
-    tolerations: list[Toleration] = []
     priority: int = 0
     schedulerName: str = "default-scheduler"
     schedulingGates: list[SchedulingGate] = []

@@ -20,7 +20,6 @@ from gpu_runtime.local.controllers.claiming import OWNER, Claiming
 from gpu_runtime.local.controllers.deployment import progress, rollout
 from gpu_runtime.local.controllers.deployment.revisions import (
     DESIRED,
-    MOST,
     REVISION,
     find_current,
     new_set,
@@ -106,7 +105,7 @@ class DeploymentReconciler:
     async def _resize(
         self, deployment: Deployment, sets: list[ReplicaSet], present: ReplicaSet | None, now: datetime
     ) -> Result:
-        """The Deployment's own size changed, or it is paused: no rollout, shares of one are kept."""
+        """The Deployment's own size changed, or it is paused: no step of a rollout."""
         if present is not None:
             deployment, present = await self._ensure_present(deployment, sets, present)
         olds = [one for one in sets if present is None or one.metadata.uid != present.metadata.uid]
@@ -114,7 +113,6 @@ class DeploymentReconciler:
             rollout.bounds(deployment),
             _size(present, True) if present is not None else None,
             _sizes(olds),
-            rolling=deployment.spec.strategy.type != "Recreate",
         )
         everything = [*olds, *([present] if present is not None else [])]
         await self._scale(deployment, everything, sizes, annotate_all=True)
@@ -281,7 +279,6 @@ def _size(one: ReplicaSet, present: bool) -> Size:
         one.metadata.name,
         one.spec.replicas,
         one.status.availableReplicas,
-        _number(annotations.get(MOST)) or 0,
         _number(annotations.get(DESIRED)),
         present,
     )

@@ -15,8 +15,6 @@ class Size:
     name: str
     replicas: int
     available: int
-    most: int = 0
-    """What the Deployment could have had at most, in all its sets, when this one was last sized."""
     desired: int | None = None
     """What the Deployment wanted then."""
     present: bool = False
@@ -125,46 +123,16 @@ def recreate(limits: Bounds, present: Size | None, olds: Sequence[Size], *, old_
     return {present.name: limits.replicas}
 
 
-def resized(limits: Bounds, present: Size | None, olds: Sequence[Size], *, rolling: bool) -> dict[str, int]:
-    """New sizes after the Deployment's own size changed: shares of a rollout stay as they were."""
+def resized(limits: Bounds, present: Size | None, olds: Sequence[Size]) -> dict[str, int]:
+    """New sizes after the Deployment's own size changed; in the middle of a rollout its next steps see to them."""
     active = [one for one in (*olds, *([present] if present else [])) if one.replicas]
     if len(active) <= 1:
         only = active[0] if active else present or (olds[-1] if olds else None)
         return {} if only is None or only.replicas == limits.replicas else {only.name: limits.replicas}
     if present is not None and _saturated(limits, present):
         return {one.name: 0 for one in olds if one.replicas}
-    return _shared(limits, active) if rolling else {}
+    return {}
 
 
 def _saturated(limits: Bounds, present: Size) -> bool:
     return present.replicas == present.available == limits.replicas == present.desired
-
-
-def _shared(limits: Bounds, active: Sequence[Size]) -> dict[str, int]:
-    allowed = limits.most if limits.replicas else 0
-    delta = allowed - sum(one.replicas for one in active)
-    if not delta:
-        return {}
-    # The largest first, and among equals the newest when growing, the oldest when shrinking.
-    by_age = active if delta < 0 else active[::-1]
-    order = sorted(by_age, key=lambda one: -one.replicas)
-    sizes, left = {}, delta
-    for one in order:
-        share = _share(limits, one, delta, left)
-        sizes[one.name] = one.replicas + share
-        left -= share
-    first = order[0].name
-    sizes[first] = max(0, sizes[first] + left)
-    return {one.name: sizes[one.name] for one in active if sizes[one.name] != one.replicas}
-
-
-def _share(limits: Bounds, one: Size, delta: int, left: int) -> int:
-    if limits.replicas == 0:
-        return -one.replicas
-    most = one.most or limits.replicas
-    share = round_half_up(one.replicas * limits.most, most) - one.replicas
-    return min(share, left) if delta > 0 else max(share, left)
-
-
-def round_half_up(numerator: int, denominator: int) -> int:
-    return (2 * numerator + denominator) // (2 * denominator)

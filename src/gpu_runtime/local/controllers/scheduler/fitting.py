@@ -1,4 +1,4 @@
-"""Whether a pod fits a node, how well, and if not, why, in the real scheduler's words. Pure."""
+"""Whether a pod fits a node, and if not, why, in the real scheduler's words. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpu_runtime.local.controllers.machines import Node, Taint
-from gpu_runtime.local.controllers.pods import NodeSelectorTerm, Pod, Toleration
+from gpu_runtime.local.controllers.machines import Node
+from gpu_runtime.local.controllers.pods import NodeSelectorTerm, Pod
 from gpu_runtime.local.controllers.scheduler.requests import PODS, Amounts, amounts, requests
 from gpu_runtime.local.controllers.selectors import holds
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
-UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+NOT_READY = "node(s) were not ready"
 TOO_MANY_PODS = "Too many pods"
 
 
@@ -40,10 +40,10 @@ class Misfit:
 def misfit(pod: Pod, place: Place) -> Misfit | None:
     """The first obstacle, None when the pod fits."""
     node = place.node
-    if node.spec.unschedulable and not _tolerates(pod, Taint(key=UNSCHEDULABLE_TAINT, effect="NoSchedule")):
+    if node.spec.unschedulable:
         return Misfit((UNSCHEDULABLE,))
-    if (taint := untolerated(pod, node)) is not None:
-        return Misfit((f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",))
+    if node.ready != "True":
+        return Misfit((NOT_READY,))
     if not _selected(pod, node):
         return Misfit((AFFINITY,))
     return _lack(requests(pod), place)
@@ -58,23 +58,6 @@ def _lack(wanted: Amounts, place: Place) -> Misfit | None:
         return None
     reasons = tuple(TOO_MANY_PODS if name == PODS else f"Insufficient {name}" for name in lacking)
     return Misfit(reasons, curable=all(wanted[name] <= has.get(name, 0) for name in lacking))
-
-
-def untolerated(pod: Pod, node: Node) -> Taint | None:
-    hard = (taint for taint in node.spec.taints if taint.effect in {"NoSchedule", "NoExecute"})
-    return next((taint for taint in hard if not _tolerates(pod, taint)), None)
-
-
-def _tolerates(pod: Pod, taint: Taint) -> bool:
-    return any(tolerates(one, taint) for one in pod.spec.tolerations)
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or toleration.value == taint.value
 
 
 def _selected(pod: Pod, node: Node) -> bool:
@@ -93,32 +76,6 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     return all(holds(one, node.metadata.labels) for one in term.matchExpressions) and all(
         holds(one, fields) for one in term.matchFields
     )
-
-
-def best(pod: Pod, places: Sequence[Place]) -> Place:
-    """The place that the pod prefers most; among equals the least used, then the first by name."""
-    wanted = requests(pod)
-
-    def worth(place: Place) -> tuple[float, float, str]:
-        return (-_preference(pod, place.node), _fullness(wanted, place), place.name)
-
-    return min(places, key=worth)
-
-
-def _preference(pod: Pod, node: Node) -> int:
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
-    terms = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
-    soft = (taint for taint in node.spec.taints if taint.effect == "PreferNoSchedule")
-    disliked = sum(not _tolerates(pod, taint) for taint in soft)
-    return sum(one.weight for one in terms if term_matches(one.preference, node)) - 100 * disliked
-
-
-def _fullness(wanted: Amounts, place: Place) -> float:
-    has = amounts(place.node.status.allocatable)
-    shares = [
-        (place.used.get(name, 0) + wanted.get(name, 0)) / has[name] for name in ("cpu", "memory") if has.get(name)
-    ]
-    return sum(shares) / len(shares) if shares else 0.0
 
 
 def explain(misfits: Sequence[Misfit]) -> str:

@@ -18,7 +18,7 @@ from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.local.controllers.machines import Node
 from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.scheduler.claims import SELECTED_NODE, assess_claims
-from gpu_runtime.local.controllers.scheduler.fitting import Misfit, Place, best, explain, explain_for_all, misfit
+from gpu_runtime.local.controllers.scheduler.fitting import Misfit, Place, explain, explain_for_all, misfit
 from gpu_runtime.local.controllers.scheduler.requests import used_by
 from gpu_runtime.local.controllers.storage import CLAIMS, Claim, StorageClass
 
@@ -142,7 +142,7 @@ class Scheduler:
                 misfits.append(found)
         if not fitting:
             return Decision(problem=explain(misfits))
-        return Decision(best(pod, fitting).name, unbound=tuple(claims.unbound))
+        return Decision(min(place.name for place in fitting), unbound=tuple(claims.unbound))
 
     async def _carry_out(self, pod: Pod, decision: Decision) -> bool:
         try:
