@@ -24,6 +24,7 @@ from equipment.judge import (
     timeline,
 )
 from equipment.servers import ApiServer, fresh_namespace
+from realkube.process import wait_until
 
 CRDS = Path(__file__).resolve().parents[3] / "config" / "crd"
 KINDS = "/apis/runtime.lokiwager.io/v1alpha1"
@@ -35,6 +36,9 @@ B = TypeVar("B", bound=Builder)
 def crds(api_server: ApiServer) -> None:
     api_server.kubectl("apply", "-k", str(CRDS))
     api_server.kubectl("wait", "-f", str(CRDS / "bases"), "--for=condition=Established", "--timeout=60s")
+    # A new kind is established a moment before its storage is there; until then all that is asked about it gets a 429.
+    places = [f"{KINDS}/{kind}" for kind in ("gpuunits", "operations")]
+    wait_until(lambda: all(api_server.request("GET", each).status == 200 for each in places), "our kinds are served")
 
 
 @pytest.fixture
