@@ -20,6 +20,7 @@ class OwnWrites(Generic[T]):
     def __init__(self, store: Store[T]) -> None:
         self.store = store
         self._written: dict[Key, T] = {}
+        store.subscribe_to_lists(self._listed)
 
     def get(self, key: Key) -> T | None:
         """The newest version that this process knows."""
@@ -42,6 +43,11 @@ class OwnWrites(Generic[T]):
     def find(self, index: str, value: str) -> list[T]:
         """The cached objects that the index files under `value`. Own writes are not in the index."""
         return self.store.find(index, value)
+
+    def _listed(self, before: int, after: int) -> None:
+        # After a restore from backup the server's versions begin lower. Older answers would hide the restored objects.
+        if after < before:
+            self._written.clear()
 
     def _reached(self, written: T) -> bool:
         return self.store.version >= version_number(written.metadata.resourceVersion)

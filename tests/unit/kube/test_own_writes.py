@@ -75,3 +75,11 @@ def test_a_second_write_of_an_object_is_kept_as_long_as_the_first_of_another() -
     writes.wrote(unit(9, "third"))
     assert list(writes._written) == [KEY, Key(KEY.namespace, "third")]
     assert seen_version(writes) == "8"
+
+
+@mutant("kube/own_writes.py", "            self._written.clear()\n", "            pass\n")
+def test_a_server_that_was_restored_from_a_backup_is_believed() -> None:
+    writes = own_writes(version=5)
+    writes.wrote(unit(7))
+    writes.store.replace([unit(3)], "4")
+    assert seen_version(writes) == "3"

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from equipment.builders.base import Builder, new_document
 from equipment.clock import FakeClock
+from equipment.memory_api import MemoryApi
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.condition import Condition
-from gpu_runtime.api.meta.object import ObjectMeta
-from gpu_runtime.kube import Conflict, NotFound, OwnWrites, Resource, StatusWriter, Store
-from gpu_runtime.kube.errors import ApiError
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.kube import Conflict, OwnWrites, Resource, StatusWriter, Store
 from gpu_runtime.kube.status_writer import merge_conditions
 
 CLOCK = FakeClock()
@@ -34,6 +35,7 @@ class Toy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TOYS = Resource("example.org", "v1", "Toy", "toys", Toy)
+KEY = Key("ns", "t")
 READY = replace(Condition.true("Ready", "Fine", "all is well"), lastTransitionTime=EARLIER)
 SYNCED = replace(Condition.false("Synced", "Behind"), lastTransitionTime=EARLIER)
 THEIRS = replace(Condition.true("Theirs", "Ok"), lastTransitionTime=EARLIER)
@@ -75,54 +77,53 @@ def test_a_condition_that_the_writer_does_not_own_is_a_defect() -> None:
         merge_conditions([], [THEIRS], ("Ready",), NOW)
 
 
-class Server:
-    """Stands for the API server: keeps what it is sent, or refuses it."""
-
-    def __init__(self, refusal: ApiError | None = None) -> None:
-        self.refusal = refusal
-        self.sent: list[Toy] = []
-
-    async def replace(self, resource: Resource[Toy], obj: Toy, *, subresource: str) -> Toy:
-        assert (resource, subresource) == (TOYS, "status")
-        if self.refusal is not None:
-            raise self.refusal
-        self.sent.append(obj)
-        return replace(obj, metadata=replace(obj.metadata, resourceVersion="2"))
+def a_toy(*conditions: Condition, phase: str = "Up") -> Builder:
+    toy = Builder(new_document("example.org/v1", "Toy", "t", "ns"))
+    status = ToyStatus(phase=phase, seen=EARLIER, conditions=list(conditions))
+    return toy.having(status=msgspec.to_builtins(status))
 
 
-def a_toy(*conditions: Condition, phase: str = "Up") -> Toy:
-    meta = ObjectMeta(name="t", namespace="ns", uid="u", resourceVersion="1")
-    return Toy(metadata=meta, status=ToyStatus(phase=phase, seen=EARLIER, conditions=list(conditions)))
+class World:
+    """One toy on an API in memory, and its writer."""
 
+    def __init__(self, toy: Builder) -> None:
+        self.api = MemoryApi(CLOCK)
+        self.api.put(toy)
+        client: Any = self.api
+        self.writer = StatusWriter(TOYS, OwnWrites(Store[Toy]()), client, ("Ready",), time_field="seen", clock=CLOCK)
 
-def a_writer(server: Any) -> StatusWriter[Toy]:
-    return StatusWriter(TOYS, OwnWrites(Store[Toy]()), server, ("Ready",), time_field="seen", clock=CLOCK)
+    async def toy(self) -> Toy:
+        return await self.api.get(TOYS, KEY)
 
 
 async def test_a_status_that_says_the_same_is_not_written() -> None:
-    server, toy = Server(), a_toy(READY, THEIRS)
-    assert not await a_writer(server).write(toy, replace(toy.status, seen=None), [READY])
-    assert server.sent == []
+    world = World(a_toy(READY, THEIRS))
+    toy = await world.toy()
+    assert not await world.writer.write(toy, replace(toy.status, seen=None), [READY])
+    assert world.api.writes == []
 
 
 @mutant("kube/status_writer.py", "        self.cache.wrote(written)\n", "")
 async def test_a_status_that_differs_is_written_with_its_time_and_known_at_once() -> None:
-    server, toy = Server(), a_toy(READY, THEIRS)
-    writer = a_writer(server)
-    assert await writer.write(toy, replace(toy.status, phase="Down"), [Condition.false("Ready", "Broken")])
-    written = writer.cache.get(toy.metadata.key)
-    assert written is not None
+    world = World(a_toy(READY, THEIRS))
+    toy = await world.toy()
+    assert await world.writer.write(toy, replace(toy.status, phase="Down"), [Condition.false("Ready", "Broken")])
     broken = replace(Condition.false("Ready", "Broken"), lastTransitionTime=NOW)
+    written = await world.toy()
     assert written.status == ToyStatus(phase="Down", seen=NOW, conditions=[broken, THEIRS])
-    assert server.sent[0].metadata == toy.metadata, "uid and version guard the write"
+    assert world.writer.cache.get(KEY) == written
 
 
-def refused(kind: type[ApiError], code: int) -> ApiError:
-    return kind(code, "", "no", causes=[], retry_after=None)
-
-
-async def test_an_object_that_is_gone_needs_no_status_and_a_conflict_is_raised() -> None:
-    toy = a_toy()
-    assert not await a_writer(Server(refused(NotFound, 404))).write(toy, toy.status, [READY])
+async def test_a_status_that_was_decided_on_an_older_version_is_a_conflict() -> None:
+    world = World(a_toy(READY))
+    old = await world.toy()
+    await world.writer.write(old, replace(old.status, phase="Down"), [READY])
     with pytest.raises(Conflict):
-        await a_writer(Server(refused(Conflict, 409))).write(toy, toy.status, [READY])
+        await world.writer.write(old, replace(old.status, phase="Sideways"), [READY])
+
+
+async def test_an_object_that_is_gone_needs_no_status() -> None:
+    world = World(a_toy())
+    toy = await world.toy()
+    await world.api.delete(TOYS, KEY)
+    assert not await world.writer.write(toy, toy.status, [READY])
