@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -109,3 +110,13 @@ class ReadyStatus(Generic[T]):
         elif verdict.state == "ready" and obj.status.phase == "Failed":
             # No event for the first readiness: the condition shows it with its time, and an event costs a write.
             self.recorder.event(resource, obj, verdict.reason, verdict.message)
+
+
+def complete_when(reasons: frozenset[str]) -> Callable[[PhasedObject], bool]:
+    """Tells whether every child of the current spec was made before: Ready has one of `reasons` for this generation."""
+
+    def is_complete(obj: PhasedObject) -> bool:
+        ready = find_condition(obj.status.conditions, READY)
+        return ready is not None and ready.reason in reasons and ready.observedGeneration == obj.metadata.generation
+
+    return is_complete

@@ -11,6 +11,7 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
+from gpu_runtime.controllers.gpuunit import status as gpuunit
 from gpu_runtime.controllers.gpuunit.handover import HandOver
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
@@ -20,9 +21,9 @@ from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.markers import controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
-from gpu_runtime.controllers.ready_status import ReadyStatus
+from gpu_runtime.controllers.ready_status import ReadyStatus, complete_when
+from gpu_runtime.controllers.stockpool import status as stockpool
 from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
-from gpu_runtime.controllers.verdict import is_complete
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Children
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
@@ -70,7 +71,7 @@ def _stock_pools(
 
     reconciler = StockPoolReconciler(
         caches=caches,
-        children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder, is_complete),
+        children=ChildWriter(STOCK_POOLS, Children(manager.client), recorder, complete_when(stockpool.COMPLETE)),
         status=ReadyStatus.of(STOCK_POOLS, caches.pools, manager.client, clock, recorder),
         records=records,
         client=manager.client,
@@ -111,7 +112,7 @@ def _gpu_units(
 
     reconciler = GPUUnitReconciler(
         caches=caches,
-        children=ChildWriter(GPU_UNITS, Children(manager.client), recorder, is_complete),
+        children=ChildWriter(GPU_UNITS, Children(manager.client), recorder, complete_when(gpuunit.COMPLETE)),
         status=ReadyStatus.of(GPU_UNITS, caches.units, manager.client, clock, recorder),
         handover=HandOver(manager.client, caches, clock),
         teardown=Teardown(manager.client, caches),

@@ -7,20 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_runtime.api.meta.condition import Condition, find_condition
-from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
-from gpu_runtime.api.v1alpha1.reasons import (
-    DEPLOYMENT_PROGRESSING,
-    DEPLOYMENT_READY,
-    INVALID_SPEC,
-    NAME_CONFLICT,
-    POD_STARTUP_FAILED,
-    READY,
-    SCALED_TO_ZERO,
-    UNIT_PROGRESSING,
-    UNIT_READY,
-)
-from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.api.meta.condition import Condition
+from gpu_runtime.api.v1alpha1.reasons import INVALID_SPEC, NAME_CONFLICT, READY
 from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import (
@@ -35,17 +23,6 @@ from gpu_runtime.kube.errors import (
 
 NAME_CONFLICT_SECONDS = 15.0
 State = Literal["ready", "progressing", "failed", "empty"]
-COMPLETE = frozenset(
-    {
-        DEPLOYMENT_READY,
-        DEPLOYMENT_PROGRESSING,
-        SCALED_TO_ZERO,
-        UNIT_READY,
-        UNIT_PROGRESSING,
-        POD_STARTUP_FAILED,
-    }
-)
-"""Reasons of the Ready condition that are only given when every child is in place."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +88,3 @@ def reported_as(reason: str) -> Iterator[None]:
         if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
             raise Terminal(str(error)) from error  # the owner is about to go as well
         raise Blocked(Verdict("failed", reason, str(error)), error=error) from error
-
-
-def is_complete(obj: StockPool | GPUUnit) -> bool:
-    """Whether all children of the current spec were made before."""
-    ready = find_condition(obj.status.conditions, READY)
-    return ready is not None and ready.reason in COMPLETE and ready.observedGeneration == obj.metadata.generation

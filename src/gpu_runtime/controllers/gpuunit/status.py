@@ -20,6 +20,9 @@ PHASES: dict[State, GPUUnitPhase] = {
     "empty": "Progressing",
 }
 
+COMPLETE = frozenset({UNIT_READY, UNIT_PROGRESSING, POD_STARTUP_FAILED})
+"""Reasons of the Ready condition that are only given when every child is in place."""
+
 
 @dataclass(frozen=True)
 class Observed:

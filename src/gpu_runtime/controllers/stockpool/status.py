@@ -26,6 +26,9 @@ PHASES: dict[State, StockPoolPhase] = {
     "empty": "Empty",
 }
 
+COMPLETE = frozenset({DEPLOYMENT_READY, DEPLOYMENT_PROGRESSING, SCALED_TO_ZERO, POD_STARTUP_FAILED})
+"""Reasons of the Ready condition that are only given when every child is in place."""
+
 
 @dataclass(frozen=True)
 class Observed:
