@@ -12,21 +12,24 @@ from gpu_runtime.kube.manager import Manager
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.inventory.inventory import Inventory
 from gpu_runtime.service.operations.after_reply import AfterReply
-from gpu_runtime.service.operations.created_objects import CreatedObjects
 from gpu_runtime.service.operations.jobs import Jobs
 from gpu_runtime.service.operations.records import UNFINISHED, Operations
-from gpu_runtime.service.operations.sweeper import BY_OPERATION, Sweeper, by_operation
+from gpu_runtime.service.operations.registry import Registry
+from gpu_runtime.service.operations.sweeper import Sweeper
 from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.stock.batch_executor import BY_OPERATION, BatchExecutor, by_operation
 from gpu_runtime.service.stock.nodes import NODES, Nodes
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
+from gpu_runtime.service.stock.pool_executor import PoolExecutor
 from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
 from gpu_runtime.service.stock.stock_units import StockUnits
 from gpu_runtime.service.units.handover import HandOver
 from gpu_runtime.service.units.observing import Observing
+from gpu_runtime.service.units.unit_executor import UnitExecutor
 from gpu_runtime.service.units.units import Units
 
 
@@ -71,34 +74,25 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     nodes = Nodes(client, node_cache)
     picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
-    made = CreatedObjects(units, pools)
     after_reply = AfterReply()
     handover = HandOver(client, operations, picker, after_reply.later)
     seeding = Seeding(client, operations, picker, platform.stock_namespace)
     queue = SeedingQueue(seeding, operations)
-    stock_pools = StockPools(client, operations, platform, pools, namespaces, made)
-    user_units = Units(client, operations, platform, units, namespaces, handover, waiter)
+    pool_executor = PoolExecutor(client, operations, platform, pools, namespaces)
+    batch_executor = BatchExecutor(client, operations, platform, units, namespaces, seeding, queue, waiter)
+    unit_executor = UnitExecutor(client, operations, platform, units, namespaces, handover, waiter)
+    registry = Registry([pool_executor, batch_executor, unit_executor])
+    user_units = Units(client, platform, units, unit_executor)
     return Services(
         platform=platform,
         operations=operations,
-        jobs=Jobs(client, operations, made),
-        pools=stock_pools,
-        stock=StockUnits(client, operations, platform, units, namespaces, seeding, queue, waiter),
+        jobs=Jobs(client, operations, registry),
+        pools=StockPools(client, platform, pools, pool_executor),
+        stock=StockUnits(client, platform, units, seeding, batch_executor),
         units=user_units,
         observing=Observing(client, user_units, platform, unit_cache),
         inventory=Inventory(platform, picker, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
         seeding=queue,
-        sweeper=Sweeper(
-            client,
-            operations,
-            platform,
-            handover,
-            stock_pools,
-            queue,
-            unfinished=unfinished,
-            units=unit_cache,
-            pool_cache=pool_cache,
-            clock=clock,
-        ),
+        sweeper=Sweeper(client, operations, platform, registry, unfinished, clock=clock),
         after_reply=after_reply,
     )

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
-from gpu_runtime.api.v1alpha1.operation import Operation, OperationPhase, OperationType
+from gpu_runtime.api.v1alpha1.operation import Operation, OperationPhase
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.rest.views import Job, JobStatus, JobType, StockPoolView, UnitView
-from gpu_runtime.service.operations.records import batch_of
-
-JOB_TYPES: dict[OperationType, JobType] = {
-    "CreateStockPool": "create_stockpool",
-    "CreateStockUnits": "seed_stock_units",
-    "CreateGPUUnit": "create_gpu_unit",
-}
-OPERATION_TYPES: dict[str, OperationType] = {job: operation for operation, job in JOB_TYPES.items()}
-_STATUS: dict[OperationPhase, JobStatus] = {
-    "Pending": "pending",
-    "Running": "running",
-    "Succeeded": "succeeded",
-    "Failed": "failed",
-}
+from gpu_runtime.rest.views import Job, JobStatus, StockPoolView, UnitView
+from gpu_runtime.service.operations.executor import AnyExecutor
 
 AWAITING_CONTROLLER = "AwaitingController"
 
@@ -50,13 +37,13 @@ def shown(obj: GPUUnit | StockPool) -> Shown:
     return Shown(status.phase, ready.reason if ready else "", ready.message if ready else "")
 
 
-def job_view(operation: Operation, *, deleted: bool = False) -> Job:
+def job_view(operation: Operation, executor: AnyExecutor, *, deleted: bool = False) -> Job:
     """The operation as its client sees it."""
-    made = operation.status.objects[0] if operation.status.objects else batch_of(operation)
+    made = executor.makes(operation)
     return Job(
         operationID=operation.spec.operationID,
-        type=JOB_TYPES[operation.spec.type],
-        status=_STATUS[operation.status.phase],
+        type=executor.job_type,
+        status=job_status(operation.status.phase),
         error=operation.status.error.message if operation.status.error else "",
         objectName=made.name,
         objectNamespace=made.namespace,
@@ -64,6 +51,20 @@ def job_view(operation: Operation, *, deleted: bool = False) -> Job:
         updatedAt=operation.status.lastSyncTime or operation.metadata.creationTimestamp,
         deleted=deleted or operation.status.deletionTime is not None,
     )
+
+
+def job_status(phase: OperationPhase) -> JobStatus:
+    match phase:
+        case "Pending":
+            return "pending"
+        case "Running":
+            return "running"
+        case "Succeeded":
+            return "succeeded"
+        case "Failed":
+            return "failed"
+        case _:
+            assert_never(phase)
 
 
 def pool_view(pool: StockPool) -> StockPoolView:

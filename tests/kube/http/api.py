@@ -163,7 +163,7 @@ class Places:
 
     async def known(self, api: Api) -> None:
         """The API's cache of stock has come as far as the server."""
-        store = api.services.sweeper._units
+        store = api.services.units._units.store
 
         async def same() -> bool:
             # Read anew each time: stock that was handed over may go while this waits.

@@ -101,7 +101,7 @@ async def test_a_batch_under_an_exactly_filled_quota_ends_as_succeeded(world: Pl
 
 
 @mutant(
-    "service/stock/pools.py",
+    "service/stock/pool_executor.py",
     "if live is not None and made_by(live.metadata, record):",
     "if live is not None and isinstance(cause, kube.AlreadyExists) and made_by(live.metadata, record):",
 )
@@ -116,7 +116,7 @@ async def test_a_pool_under_an_exactly_filled_quota_is_found_by_its_replay(
         assert (replay.status, replay.data["status"]) == (200, "succeeded")
 
 
-@mutant("service/stock/pools.py", "        await self._settle(pool)\n", "")
+@mutant("service/stock/pools.py", "        await self._executor.settle(pool)\n", "")
 async def test_a_pool_deleted_with_204_does_not_come_back_when_the_answer_to_its_creation_was_lost(
     world: Places, fault_proxy: FaultProxy
 ) -> None:
@@ -131,7 +131,7 @@ async def test_a_pool_deleted_with_204_does_not_come_back_when_the_answer_to_its
 
 
 @mutant(
-    "service/stock/pools.py",
+    "service/stock/pool_executor.py",
     "                if made is not None and current.status.objects[0].uid != made.metadata.uid:\n",
     "                if made is None:\n",
 )
@@ -152,7 +152,7 @@ async def test_a_replica_that_wakes_up_after_its_pool_was_deleted_leaves_no_seco
 
 
 @mutant(
-    "service/stock/stock_units.py",
+    "service/stock/batch_executor.py",
     "            if current is None or current.metadata.uid != record.metadata.uid:\n                return current\n",
     "            if current is None or current.metadata.uid != record.metadata.uid:\n                return record\n",
 )
@@ -165,7 +165,7 @@ async def test_a_replay_whose_record_is_removed_while_it_waits_begins_anew(
         await held.arrived(3)
         replay = asyncio.create_task(two.post(PATH, BODY))
         (record,) = (await world.client.list(Query(OPERATIONS, world.system))).items
-        await eventually(lambda: two.services.stock._waiter._waiting, what="the replay waits for the first")
+        await eventually(lambda: two.services.stock._executor._waiter._waiting, what="the replay waits for the first")
         await world.client.delete(OPERATIONS, record.metadata.key, uid=record.metadata.uid)
         assert (await replay).status == 202
         assert (await two.get("/operator/jobs/seed")).status == 200

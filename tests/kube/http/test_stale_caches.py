@@ -27,7 +27,7 @@ async def replaced(world: Places, api: Api, proxy: FaultProxy) -> str:
     """The API knows a unit, then hears no more of units; another of the same name takes its place: its UID."""
     by_hand = {"metadata": {"namespace": world.instance, "name": "demo"}, "spec": {"specName": "g1.1", "image": "a"}}
     first = await world.client.create(GPU_UNITS, by_hand)
-    store = api.services.sweeper._units
+    store = api.services.units._units.store
     await eventually(lambda: store.get(first.metadata.key) is not None, what="the API knows the first unit")
     proxy.on(watches("gpuunits")).freeze()
     await world.client.delete(GPU_UNITS, first.metadata.key, uid=first.metadata.uid)
@@ -67,7 +67,7 @@ async def test_a_namespace_that_was_created_again_is_not_called_missing(world: P
     async with world.api(fault_proxy.server) as api:
         await world.seed(api, 1)
         await ask(world, "DELETE", f"{NAMESPACES}/{name}")
-        cache = api.services.units._namespaces._reader.store
+        cache = api.services.units._executor._namespaces._reader.store
 
         def leaving() -> bool:
             cached = cache.get(Key("", name))
@@ -183,7 +183,7 @@ async def test_a_replay_is_not_answered_with_the_unit_of_another_payload_that_to
         replay = asyncio.create_task(two.post(PATH, unit_request()))
         await looks_again.arrived()
         (record,) = (await world.client.list(Query(OPERATIONS, world.system, labels=UNFINISHED))).items
-        await three.services.sweeper._handover.give_up(record, "service_unavailable", "abandoned")
+        await three.services.sweeper.take_up(record)
         other = await three.post(PATH, unit_request(name="another"))
         assert other.status == 201
         looks_again.release()

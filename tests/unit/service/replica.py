@@ -18,17 +18,16 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.rest.views import UnitView
-from gpu_runtime.service.cluster import GPU_UNITS, STOCK_POOLS
-from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.cluster import GPU_UNITS
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
-from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.reading import Namespaces
 from gpu_runtime.service.stock.nodes import NODES, Node, NodeCondition, Nodes, NodeSpec, NodeStatus
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
-from gpu_runtime.service.stock.pools import StockPools
+from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.units.handover import HandOver
-from gpu_runtime.service.units.units import Units
+from unit.service.executors import Executors
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory
 
@@ -63,13 +62,20 @@ class Replica:
         nodes = Nodes(memory, self.node_cache)
         self.picker = StockPicker(memory, self.unit_cache, PLATFORM.stock_namespace, nodes, First(pick), self.clock)
         self.handover = HandOver(memory, self.operations, self.picker)
-        reader = Reader(memory, GPU_UNITS, self.unit_cache)
         self.pool_cache = Store[StockPool]()
-        pools = Reader(memory, STOCK_POOLS, self.pool_cache)
-        self.created = CreatedObjects(reader, pools)
         self.namespaces = Namespaces(memory, self.namespace_cache)
-        self.pools = StockPools(memory, self.operations, PLATFORM, pools, self.namespaces, self.created)
-        self.units = Units(memory, self.operations, PLATFORM, reader, self.namespaces, self.handover, self.waiting)
+        self.executors = Executors(
+            memory,
+            self.operations,
+            PLATFORM,
+            self.handover,
+            Seeding(memory, self.operations, self.picker, PLATFORM.stock_namespace),
+            units=self.unit_cache,
+            pools=self.pool_cache,
+            namespaces=self.namespaces,
+            waiter=self.waiting,
+        )
+        self.pools, self.units = self.executors.pools, self.executors.units
 
     def listen(self) -> Replica:
         """All caches are as the server is now."""

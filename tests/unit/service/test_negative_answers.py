@@ -118,9 +118,9 @@ def test_the_job_of_a_live_unit_never_says_deleted_because_the_cache_has_another
     finish(memory.delete(GPU_UNITS, key_of("demo")))
     Replica(memory).listen().create()  # another process makes its own
     (record,) = memory.of_kind(OPERATIONS)
-    assert finish(replica.created.deleted(record)) is False
+    assert finish(replica.executors.of_units.deleted(record)) is False
     finish(memory.delete(GPU_UNITS, key_of("demo")))
-    assert finish(replica.created.deleted(record)) is True
+    assert finish(replica.executors.of_units.deleted(record)) is True
 
 
 @mutant("service/reading.py", "if not _stays(namespace):  # it may", "if namespace is None:  # it may")
@@ -154,7 +154,7 @@ def test_while_a_replica_starts_it_asks_for_patience_and_claims_no_lack_of_capac
 
 
 @mutant(
-    "service/units/units.py",
+    "service/units/unit_executor.py",
     "except (Missing, InsufficientCapacity, Unavailable):",
     "except (Missing, InsufficientCapacity):",
 )
@@ -200,7 +200,7 @@ def test_stock_made_by_hand_that_the_cache_has_not_seen_yet_is_handed_over() -> 
     assert view.sourceStockName == "by-hand"
 
 
-@mutant("service/units/units.py", "            except AlreadyExists:  #", "            except ZeroDivisionError:  #")
+@mutant("service/units/unit_executor.py", "except AlreadyExists:  #", "except ZeroDivisionError:  #")
 def test_the_unit_of_a_lost_record_is_told_of_by_a_replica_whose_cache_lacks_it() -> None:
     memory = a_world(Memory())
     replica = Replica(memory).listen()

@@ -39,7 +39,7 @@ class PoolScene(SeedingScene):
         self.removed = False
 
     async def ask(self) -> None:
-        await self._replica()[2]._pools.create(parse(CreateStockPool, SENT), SENT)
+        await self._replica()[0].pools.create(parse(CreateStockPool, SENT), SENT)
 
     async def delete(self) -> None:
         for _ in range(20):
@@ -48,7 +48,7 @@ class PoolScene(SeedingScene):
             if there:
                 break
         try:
-            await self._replica()[2]._pools.delete(PLATFORM.instance_namespace, "pool")
+            await self._replica()[0].pools.delete(PLATFORM.instance_namespace, "pool")
         except (Missing, Unreachable, Conflict):
             return
         self.removed = True
@@ -102,7 +102,7 @@ def play(seed: int) -> bool:
     return scene.removed
 
 
-@mutant("service/stock/pools.py", "        await self._settle(pool)\n", "")
+@mutant("service/stock/pools.py", "        await self._executor.settle(pool)\n", "")
 def test_a_pool_that_was_deleted_with_204_never_comes_back() -> None:
     with capture_logs():
         deleted = sum(play(seed) for seed in range(SEEDS))

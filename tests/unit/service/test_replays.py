@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 import pytest
@@ -15,7 +15,8 @@ from gpu_runtime.kube.errors import Forbidden
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.rest.errors import AlreadyExists, Clash, InsufficientCapacity, OperationConflict
 from gpu_runtime.rest.parsing import parse
-from gpu_runtime.rest.requests import CreateStockPool
+from gpu_runtime.rest.requests import CreateStockPool, CreateStockUnits
+from gpu_runtime.rest.views import Job
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.stock.claim import holder
 from unit.service.exploration.driving import finish
@@ -53,6 +54,11 @@ def stopped_before(memory: Memory, what: str, **body: Any) -> Process:
         executor.step()
         assert not executor.done, executor.error
     return executor
+
+
+def units_of_users(memory: Memory) -> list[str]:
+    units = (unit.metadata for unit in memory.of_kind(GPU_UNITS))
+    return [meta.name for meta in units if meta.namespace != PLATFORM.stock_namespace]
 
 
 def run_on(executor: Process) -> None:
@@ -119,7 +125,6 @@ def test_a_replay_is_answered_when_its_own_record_fills_the_quota_of_records() -
     assert (view.name, view.deleted, new) == (first.name, True, False)
 
 
-@mutant("service/units/units.py", "            check_same(current, ask)", "            pass")
 def test_a_replay_is_never_answered_with_the_unit_of_another_payload_that_took_the_id_over() -> None:
     """The first executor dies; while the replay waits, the id is given up and used for another request."""
     memory = a_world(Memory())
@@ -134,8 +139,44 @@ def test_a_replay_is_never_answered_with_the_unit_of_another_payload_that_took_t
     replay.waiting.meanwhile = taken_over
     with pytest.raises(OperationConflict):
         replay.create()
-    names = [unit.metadata.name for unit in memory.of_kind(GPU_UNITS) if unit.metadata.namespace != "runtime-stock"]
-    assert names == ["another"]
+    assert units_of_users(memory) == ["another"]
+
+
+@mutant("service/units/unit_executor.py", "            check_same(current, record.spec.requestHash)\n", "")
+def test_a_replay_does_not_follow_the_unfinished_record_of_another_payload_that_took_the_id_over() -> None:
+    memory = a_world(Memory())
+    stopped_before(memory, "create GPUUnit")
+    replay = Replica(memory).listen()
+
+    async def taken_over() -> None:
+        (record,) = memory.of_kind(OPERATIONS)
+        await replay.handover.give_up(record, "service_unavailable", "abandoned")
+        stopped_before(memory, "create GPUUnit", name="another", image="b")
+
+    replay.waiting.meanwhile = taken_over
+    with pytest.raises(OperationConflict):
+        replay.create()
+    assert units_of_users(memory) == []
+
+
+@mutant("service/operations/flow.py", "            check_same(done.record, ask.request_hash)", "            pass")
+def test_the_replay_of_a_batch_is_never_answered_with_the_job_of_another_payload_that_took_the_id_over() -> None:
+    memory = a_world(Memory(), stock=0)
+    first, replay = Replica(memory).listen(), Replica(memory).listen()
+
+    def seed(replica: Replica, replicas: int) -> Awaitable[tuple[Job, bool]]:
+        sent = {"operationID": "s", "specName": "g1", "memory": "1Gi", "gpu": 1, "replicas": replicas}
+        return replica.executors.stock.seed(parse(CreateStockUnits, sent), sent)
+
+    async def taken_over() -> None:
+        (record,) = memory.of_kind(OPERATIONS)
+        await memory.delete(OPERATIONS, record.metadata.key)
+        await seed(first, 2)
+
+    finish(seed(first, 1))
+    replay.waiting.meanwhile = taken_over
+    with pytest.raises(OperationConflict):
+        finish(seed(replay, 1))
 
 
 @mutant("service/units/handover.py", "if current.spec.requestHash != known.spec.requestHash:", "if False:")
@@ -143,11 +184,11 @@ def test_an_executor_that_wakes_up_late_does_not_follow_the_record_of_another_pa
     memory = a_world(Memory())
     late = stopped_before(memory, "replace Operation")
     (record,) = memory.of_kind(OPERATIONS)
-    other = Replica(memory, pick=1).listen()
-    finish(other.handover.give_up(record, "service_unavailable", "abandoned"))
-    other.create(name="another", image="b")
+    finish(Replica(memory).handover.give_up(record, "service_unavailable", "abandoned"))
+    stopped_before(memory, "create GPUUnit", name="another", image="b")
     run_on(late)
     assert isinstance(late.error, OperationConflict)
+    assert units_of_users(memory) == []
 
 
 def test_a_record_that_is_gone_when_the_replay_looks_again_means_begin_anew() -> None:
@@ -215,7 +256,7 @@ def test_a_late_admission_never_touches_another_unit_of_that_name() -> None:
     assert late.result[0].deleted is True
 
 
-@mutant("service/units/units.py", "if told.get(notes.REQUEST_HASH) == ask.request_hash:", "if True:")
+@mutant("service/units/unit_executor.py", "if told.get(notes.REQUEST_HASH) == request_hash:", "if True:")
 def test_after_its_record_is_gone_a_unit_still_answers_only_the_payload_that_made_it() -> None:
     memory = a_world(Memory())
     Replica(memory).listen().create()
@@ -258,7 +299,9 @@ def test_stock_that_is_being_deleted_unknown_to_the_cache_is_left_alone_and_anot
     assert not holder(memory.objects[GPU_UNITS.kind, going.metadata.key])
 
 
-@mutant("service/stock/pools.py", "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:", "if True:")
+@mutant(
+    "service/stock/pool_executor.py", "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:", "if True:"
+)
 def test_an_executor_whose_record_is_gone_leaves_the_pool_that_the_next_record_took_over() -> None:
     memory = a_world(Memory())
     sent = {"operationID": "p", "specName": "g1", "replicas": 0, "namespace": PLATFORM.instance_namespace}

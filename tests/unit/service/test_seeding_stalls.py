@@ -20,8 +20,8 @@ MOST_CALLS = 500
 def execution(scene: SeedingScene) -> Process:
     """One attempt at the batch, as its queue makes it."""
     (record,) = scene.memory.of_kind(OPERATIONS)
-    stock, _, _ = scene._replica()
-    return Process("executor", lambda: stock._seeding.execute(record, resumed=True))
+    replica, _ = scene._replica()
+    return Process("executor", lambda: replica.queue._seeding.execute(record, resumed=True))
 
 
 @mutant("service/stock/seeding.py", "if walk.stalled > MOST_STALLED:", "if False:")

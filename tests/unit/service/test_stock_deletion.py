@@ -12,10 +12,6 @@ from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
-from gpu_runtime.service.reading import Reader
-from gpu_runtime.service.stock.seeding import Seeding
-from gpu_runtime.service.stock.seeding_queue import SeedingQueue
-from gpu_runtime.service.stock.stock_units import StockUnits
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory, Process
 from unit.service.exploration.seeding import SeedingScene
@@ -45,18 +41,7 @@ class Busy(Memory):
 def test_stock_is_taken_back_although_its_status_was_written_meanwhile() -> None:
     memory = Busy()
     replica = Replica(a_world(memory, stock=1)).listen()
-    seeding = Seeding(memory, replica.operations, replica.picker, PLATFORM.stock_namespace)
-    stock = StockUnits(
-        memory,
-        replica.operations,
-        PLATFORM,
-        Reader(memory, GPU_UNITS, replica.unit_cache),
-        replica.namespaces,
-        seeding,
-        SeedingQueue(seeding, replica.operations),
-        replica.waiting,
-    )
-    finish(stock.delete("stock-0"))
+    finish(replica.executors.stock.delete("stock-0"))
     assert memory.written
     assert (GPU_UNITS.kind, STOCK) not in memory.objects
 
@@ -69,8 +54,7 @@ def test_a_copy_of_a_seeded_unit_under_another_name_is_deleted_without_taking_it
         executor.step()
     (unit,) = scene.memory.of_kind(GPU_UNITS)
     scene.memory.put(GPU_UNITS, replace(unit, metadata=replace(unit.metadata, name="copy")))
-    stock, _, _ = scene._replica()
-    finish(stock.delete("copy"))
+    finish(scene._replica()[0].stock.delete("copy"))
     with capture_logs():
         while not executor.done:
             executor.step()

@@ -20,7 +20,8 @@ from gpu_runtime.rest.errors import SpecConflict
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
-from gpu_runtime.service.operations.sweeper import BY_OPERATION, Idle, by_operation
+from gpu_runtime.service.operations.sweeper import Idle
+from gpu_runtime.service.stock.batch_executor import BY_OPERATION, by_operation
 from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.stock.unit_size import UNIT_SIZE
 from unit.service.exploration.driving import finish
@@ -40,15 +41,16 @@ def blind() -> Store[GPUUnit]:
 
 
 @mutant(
-    "service/operations/sweeper.py", "if self._cached(record) or await self._lives(record):", "if self._cached(record):"
+    "service/operations/executor.py",
+    "return await reader.has(Key(made.namespace, made.name), made.uid)",
+    "return reader.cached(Key(made.namespace, made.name)) is not None",
 )
 def test_the_job_of_a_unit_that_the_cache_does_not_know_yet_never_says_deleted() -> None:
     scene = Scene(lambda _: 0)
     executor = scene.processes[0]
     while not executor.done:
         executor.step()
-    sweeper = scene.sweeper()
-    sweeper._units = blind()
+    sweeper = scene.sweeper(blind())
     scene.clock.advance(100 * DAY)
     for _ in range(2):
         finish(sweeper.retire())
@@ -60,8 +62,7 @@ def test_the_record_of_stock_that_the_cache_does_not_know_yet_is_kept() -> None:
     scene = SeedingScene(Random(0))
     with capture_logs():
         scene.run("executor", scene.executor("b0"))
-    _, _, sweeper = scene._replica()
-    sweeper._units = blind()
+    _, sweeper = scene._replica(blind())
     scene.clock.advance(100 * DAY)
     finish(sweeper.retire())
     (record,) = scene.memory.of_kind(OPERATIONS)
@@ -74,13 +75,12 @@ def test_the_record_of_stock_that_the_cache_does_not_know_yet_is_kept() -> None:
     assert not scene.memory.of_kind(OPERATIONS)
 
 
-@mutant("service/operations/sweeper.py", "return bool(page.items or page.skipped)", "return bool(page.items)")
+@mutant("service/stock/batch_executor.py", "return bool(page.items or page.skipped)", "return bool(page.items)")
 def test_the_record_of_stock_that_cannot_be_read_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = SeedingScene(Random(0))
     with capture_logs():
         scene.run("executor", scene.executor("b0"))
-    _, _, sweeper = scene._replica()
-    sweeper._units = blind()
+    _, sweeper = scene._replica(blind())
     readable = scene.memory.page
 
     async def page(query: Any, **options: Any) -> Page[Any]:
@@ -166,9 +166,9 @@ def test_a_rival_beyond_the_first_page_of_unfinished_operations_is_seen() -> Non
     rival = {**last.spec.request, "memory": "2Gi"}
     finish(scene.memory.replace(OPERATIONS, replace(last, spec=replace(last.spec, request=rival))))
     scene.memory.page_size = 1
-    stock, _, _ = scene._replica()
+    replica, _ = scene._replica()
     with pytest.raises(SpecConflict):
-        finish(stock._seeding.check_live(records[0]))
+        finish(replica.stock._seeding.check_live(records[0]))
 
 
 @mutant("service/stock/unit_list.py", "== record.metadata.uid or seen_listed(unit):", "== record.metadata.uid:")
@@ -197,8 +197,8 @@ def test_a_unit_that_is_being_deleted_is_never_listed_as_stock_of_its_batch() ->
     with capture_logs():
         scene.run("executor", scene.executor("b0"))
     (record,), unit = scene.memory.of_kind(OPERATIONS), scene.memory.of_kind(GPU_UNITS)[0]
-    stock, _, _ = scene._replica()
-    adopt = stock._seeding.unit_list.adopt
+    replica, _ = scene._replica()
+    adopt = replica.stock._seeding.unit_list.adopt
     assert finish(adopt(record, unit.metadata.key)) == unit.metadata.uid
     going = replace(unit.metadata, deletionTimestamp=scene.clock.now())
     finish(scene.memory.replace(GPU_UNITS, replace(unit, metadata=going)))

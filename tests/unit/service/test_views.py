@@ -14,6 +14,8 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitPhase, GPUUnitSpec,
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec, StockPoolStatus
 from gpu_runtime.service.listing import Filter, listed
 from gpu_runtime.service.views import job_view, pool_view, unit_view
+from unit.service.exploration.memory import Memory
+from unit.service.replica import Replica
 
 READY = [Condition.true("Ready", "UnitReady", "it runs", generation=1)]
 
@@ -95,6 +97,7 @@ def test_a_page_has_a_token_only_when_another_follows(count: int) -> None:
 @mutant("service/views.py", "deleted=deleted or operation.status.deletionTime is not None,", "deleted=deleted,")
 def test_a_job_whose_record_says_that_nothing_is_left_of_it_says_deleted() -> None:
     record = an_operation("seed", "CreateStockUnits").status(phase="Succeeded").object()
-    assert not job_view(record).deleted
+    executor = Replica(Memory()).executors.of_batches
+    assert not job_view(record, executor).deleted
     noticed = replace(record, status=replace(record.status, deletionTime=FakeClock().now()))
-    assert job_view(noticed).deleted
+    assert job_view(noticed, executor).deleted

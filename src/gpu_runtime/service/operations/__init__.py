@@ -1,1 +1,1 @@
-"""Records of what clients asked for, and everything that follows them: hash, waiting, jobs, sweeping."""
+"""Records of what clients asked for, and everything that follows them: executors, hash, waiting, jobs, sweeping."""

@@ -9,27 +9,31 @@ from gpu_runtime.rest.errors import Clash, Missing
 from gpu_runtime.rest.views import Job, JobType
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.listing import Listed
-from gpu_runtime.service.operations.created_objects import CreatedObjects
 from gpu_runtime.service.operations.records import Operations
-from gpu_runtime.service.views import JOB_TYPES, OPERATION_TYPES, job_view
+from gpu_runtime.service.operations.registry import Registry
+from gpu_runtime.service.views import job_view
 
 
 class Jobs:
     """The use cases of jobs."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, created: CreatedObjects) -> None:
+    def __init__(self, cluster: Cluster, operations: Operations, registry: Registry) -> None:
         self._cluster = cluster
         self._operations = operations
-        self._created = created
+        self._registry = registry
 
     async def get(self, operation_id: str, type_: JobType | None = None) -> Job:
         """The job of that type; without a type the newest, because ids of different types are independent."""
-        types = [OPERATION_TYPES[type_]] if type_ else list(JOB_TYPES)
-        found = [record for each in types if (record := await self._operations.find(each, operation_id)) is not None]
+        executors = [self._registry.of_jobs(type_)] if type_ else list(self._registry)
+        found = [
+            (record, executor)
+            for executor in executors
+            if (record := await self._operations.find(executor.operation_type, operation_id)) is not None
+        ]
         if not found:
             raise Missing("job", f"there is no job with operationID {operation_id}")
-        record = max(found, key=_age)
-        return job_view(record, deleted=await self._created.deleted(record))
+        record, executor = max(found, key=lambda each: _age(each[0]))
+        return job_view(record, executor, deleted=await executor.deleted(record))
 
     async def list(self, *, limit: int, token: str) -> Listed[Job]:
         query = Query(OPERATIONS, self._operations.namespace)
@@ -37,7 +41,8 @@ class Jobs:
             page = await self._cluster.page(query, limit=limit, token=token or None)
         except (BadRequest, Gone) as error:
             raise Clash("the next page is no longer there: list again without continue") from error
-        return Listed([job_view(record) for record in page.items], page.token or "")
+        known = [(record, executor) for record in page.items if (executor := self._registry.of(record)) is not None]
+        return Listed([job_view(record, executor) for record, executor in known], page.token or "")
 
 
 def _age(record: Operation) -> tuple[str, int]:

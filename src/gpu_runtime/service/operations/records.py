@@ -98,7 +98,7 @@ class Operations:
             raise Unavailable(f"the platform is not installed: namespace {self.namespace} is missing") from error
         if existing is None:
             raise Unavailable("the operation ended this very moment; send the request again")
-        check_same(existing, ask)
+        check_same(existing, ask.request_hash)
         return existing, False
 
     async def save(self, record: Operation, **changes: Any) -> Operation:
@@ -150,11 +150,11 @@ class Operations:
         return True
 
 
-def check_same(record: Operation, ask: Ask) -> None:
+def check_same(record: Operation, request_hash: str) -> None:
     """Same id, same payload; else the id was used for something else."""
-    if record.spec.requestHash != ask.request_hash:
+    if record.spec.requestHash != request_hash:
         raise OperationConflict(
-            f"operationID {ask.operation_id} was used for another request: repeat that one, or choose another id"
+            f"operationID {record.spec.operationID} was used for another request: repeat that one, or choose another id"
         )
 
 

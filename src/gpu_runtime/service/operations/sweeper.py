@@ -7,40 +7,28 @@ and writes with preconditions, and is right even if the executor still lives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable
 from datetime import timedelta
+from functools import partial
 from random import Random
+from typing import assert_never
 
 import structlog
 
-from gpu_runtime.api.meta.object import Key, Object
-from gpu_runtime.api.v1alpha1 import labels
-from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.meta.object import Object
 from gpu_runtime.api.v1alpha1.operation import Operation
-from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
-from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
+from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
-from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS, Cluster
-from gpu_runtime.service.operations.records import Operations, batch_of, unfinished
+from gpu_runtime.service.cluster import OPERATIONS, Cluster
+from gpu_runtime.service.operations.executor import Watched
+from gpu_runtime.service.operations.records import Operations, unfinished
+from gpu_runtime.service.operations.registry import Registry
 from gpu_runtime.service.platform import Platform
-from gpu_runtime.service.stock.claim import CLAIMED_FOR, Claims, holder
-from gpu_runtime.service.stock.pools import StockPools
-from gpu_runtime.service.stock.seeding_queue import SeedingQueue
-from gpu_runtime.service.units.handover import HandOver
 
 RETIRE_SECONDS = 3600.0
-BY_OPERATION = "operation"
-ABANDONED = "nobody worked on it any more, so it was undone; send the request again"
-
-
-def by_operation(unit: GPUUnit) -> Iterable[str]:
-    """Index function: units by the name of the Operation that made them."""
-    name = unit.metadata.labels.get(labels.OPERATION)
-    return (name,) if name else ()
 
 
 class Idle:
@@ -64,36 +52,27 @@ class Idle:
 
 
 class Sweeper:
-    """Looks at unfinished operations and claimed stock, and now and then at finished operations."""
+    """Looks at unfinished operations and what they hold, and now and then at finished operations."""
 
     def __init__(
         self,
         cluster: Cluster,
         operations: Operations,
         platform: Platform,
-        handover: HandOver,
-        pools: StockPools,
-        queue: SeedingQueue,
-        *,
+        registry: Registry,
         unfinished: Store[Operation],
-        units: Store[GPUUnit],
-        pool_cache: Store[StockPool],
+        *,
         clock: Clock = SYSTEM_CLOCK,
         rng: Random | None = None,
     ) -> None:
         self._cluster = cluster
         self._operations = operations
         self._platform = platform
-        self._handover = handover
-        self._pools = pools
-        self._queue = queue
+        self._registry = registry
         self._unfinished = unfinished
-        self._units = units
-        self._pool_cache = pool_cache
         self._clock = clock
         self._rng = rng or Random()  # noqa: S311  keeps replicas from sweeping in step, guards nothing
         self._idle = Idle(clock)
-        self._claims = Claims(cluster)
         self._log = structlog.get_logger("sweeper")
 
     async def run(self) -> None:
@@ -108,54 +87,30 @@ class Sweeper:
 
     async def sweep(self, older_than: float = 0.0) -> None:
         """One look at everything that has not moved for so many seconds."""
-        records = [record for record in self._unfinished if self._idle.seconds(record) >= older_than]
-        claimed = [unit for unit in self._units if holder(unit)]
-        stuck = [unit for unit in claimed if self._idle.seconds(unit) >= older_than]
-        self._idle.forget_others({obj.metadata.uid for obj in (*self._unfinished, *claimed)})
-        for record in records:
-            await self._outlive(self.take_up(record), record.metadata.name)
-        for unit in stuck:
-            await self._outlive(self.judge_claim(unit), str(unit.metadata.key))
+        seen = [Watched(record, partial(self.take_up, record)) for record in self._unfinished]
+        seen += [held for executor in self._registry for held in executor.held()]
+        stuck = [each for each in seen if self._idle.seconds(each.obj) >= older_than]
+        self._idle.forget_others({each.obj.metadata.uid for each in seen})
+        for each in stuck:
+            await self._outlive(each.judge(), str(each.obj.metadata.key))
 
     async def take_up(self, cached: Operation) -> None:
-        """Goes on with an abandoned job; undoes an abandoned hand-over."""
+        """Lets the record's executor end what nobody works on any more."""
         record = await self._operations.named(cached.metadata.name)
         if record is None or record.metadata.uid != cached.metadata.uid:
             return
-        if record.spec.type == "CreateGPUUnit":
-            await self._end_handover(record)
-        elif not unfinished(record):
+        executor = self._registry.of(record)
+        if executor is None:
             return
-        elif record.spec.type == "CreateStockPool":
-            await self._pools.execute(record)
-        elif record.spec.type == "CreateStockUnits":
-            self._queue.submit(record, resumed=True)
-
-    async def judge_claim(self, stock: GPUUnit) -> None:
-        """Frees a claim that no record stands for; goes forward with a committed one, back with a failed one."""
-        name = stock.metadata.annotations.get(CLAIMED_FOR, "")
-        record = await self._operations.named(name) if name else None
-        choice = record.status.decisions.stock if record is not None else None
-        if record is None or record.metadata.uid != holder(stock) or choice is None or choice.uid != stock.metadata.uid:
-            self._log.info("freeing a claim that no operation stands for", stock=str(stock.metadata.key))
-            try:
-                await self._claims.free(stock)
-            except (Conflict, NotFound):
-                return  # it moved: the next look judges what it is then
-        elif record.status.phase == "Succeeded":
-            await self._handover.complete(record)
-        elif record.status.phase == "Failed":
-            await self._handover.undo(record)
-
-    async def _end_handover(self, record: Operation) -> None:
         match record.status.phase:
+            case "Pending" | "Running":
+                await executor.resume(record)
             case "Succeeded":
-                await self._handover.complete(record)
+                await executor.complete(record)
             case "Failed":
-                await self._handover.undo(record)
+                await executor.undo(record)
             case _:
-                self._log.info("undoing an abandoned hand-over", operation_id=record.spec.operationID)
-                await self._handover.give_up(record, "service_unavailable", ABANDONED)
+                assert_never(record.status.phase)
 
     async def retire(self) -> None:
         """Removes records of which nothing is left, a day after that became so."""
@@ -171,43 +126,14 @@ class Sweeper:
 
     async def _retire(self, record: Operation) -> None:
         # The cache may not show yet what was made a moment ago, so only the server can say that nothing is left.
-        if self._cached(record) or await self._lives(record):
+        executor = self._registry.of(record)
+        if executor is None or await executor.lives(record):
             return
         since = record.status.deletionTime or record.status.completionTime
         if record.status.deletionTime is None and record.status.phase == "Succeeded":
             await self._operations.save(record, deletionTime=self._clock.now())
         elif since is None or self._clock.now() - since >= timedelta(seconds=self._platform.retention_seconds):
             await self._operations.remove(record)
-
-    def _cached(self, record: Operation) -> bool:
-        """Whether the cache has something that the operation made."""
-        if record.spec.type == "CreateStockUnits":
-            return bool(self._units.find(BY_OPERATION, record.metadata.name))
-        if not record.status.objects:
-            return False
-        made = record.status.objects[0]
-        cache: Store[StockPool] | Store[GPUUnit] = (
-            self._pool_cache if record.spec.type == "CreateStockPool" else self._units
-        )
-        found = cache.get(Key(made.namespace, made.name))
-        return found is not None and found.metadata.uid == made.uid
-
-    async def _lives(self, record: Operation) -> bool:
-        """Whether the server has something that the operation made."""
-        if record.spec.type == "CreateStockUnits":
-            mine = f"{labels.OPERATION}={record.metadata.name}"
-            page = await self._cluster.page(Query(GPU_UNITS, batch_of(record).namespace, labels=mine), limit=1)
-            return bool(page.items or page.skipped)
-        if not record.status.objects:
-            return False
-        made = record.status.objects[0]
-        key, found = Key(made.namespace, made.name), None
-        with suppress(NotFound):
-            if record.spec.type == "CreateStockPool":
-                found = (await self._cluster.get(STOCK_POOLS, key)).metadata.uid
-            else:
-                found = (await self._cluster.get(GPU_UNITS, key)).metadata.uid
-        return found == made.uid
 
     async def _outlive(self, work: Awaitable[None], what: str) -> None:
         """One object in trouble must not keep the sweeper from the others."""

@@ -13,7 +13,7 @@ from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
-from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.operation import Operation, OperationType
 from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, unit_name, with_units
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.client import Query
@@ -28,6 +28,7 @@ from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_list import UnitList
 from gpu_runtime.service.stock.unit_size import UNIT_SIZE, UnitSize
 
+OPERATION_TYPE: OperationType = "CreateStockUnits"
 CONCURRENCY = 8
 # So many units are made, then their UIDs are written into the record: 1,000 units cost 20 such writes.
 CHUNK = 50
@@ -108,7 +109,7 @@ class Seeding:
             if UnitSize.of(unit.spec) != wanted:
                 raise _conflict(request.specName, UnitSize.of(unit.spec), wanted)
         async for other in every(self._cluster, Query(OPERATIONS, record.metadata.namespace, labels=UNFINISHED)):
-            if other.spec.type != "CreateStockUnits" or other.metadata.uid == record.metadata.uid:
+            if other.spec.type != OPERATION_TYPE or other.metadata.uid == record.metadata.uid:
                 continue
             rival = parse(CreateStockUnits, other.spec.request)
             if rival.specName == request.specName and UnitSize.of(rival) != wanted:
@@ -189,7 +190,7 @@ class Seeding:
 
 def batch_prefix(request: CreateStockUnits) -> str:
     """What the names of the operation's units begin with."""
-    return derived(f"stock-{slug(request.specName)}"[:30], "CreateStockUnits", request.operationID, limit=57)
+    return derived(f"stock-{slug(request.specName)}"[:30], OPERATION_TYPE, request.operationID, limit=57)
 
 
 def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GPUUnit:

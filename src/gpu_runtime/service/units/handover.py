@@ -31,6 +31,7 @@ from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.operations.after_reply import Later, at_once
+from gpu_runtime.service.operations.executor import Done
 from gpu_runtime.service.operations.records import Ask, Operations, made_by, marks
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.stock.claim import Claims
@@ -45,10 +46,9 @@ class GivenUp(Exception):
 
 
 @dataclass(frozen=True)
-class HandedOver:
+class HandedOver(Done):
     """The committed record and its unit; None when the unit was deleted since."""
 
-    record: Operation
     unit: GPUUnit | None
 
 
@@ -74,7 +74,7 @@ class Walk:
 
 
 class HandOver:
-    """Executes operations of type CreateGPUUnit."""
+    """The steps of an operation of type CreateGPUUnit, forward and back."""
 
     def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker, later: Later = at_once) -> None:
         self._cluster = cluster

@@ -9,37 +9,24 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from gpu_runtime.api.meta.object import Key, wire
-from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
-from gpu_runtime.api.v1alpha1.operation import Operation
-from gpu_runtime.api.v1alpha1.provenance import is_admitted
 from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.children import identity
-from gpu_runtime.rest.errors import (
-    AlreadyExists,
-    Clash,
-    Forbidden,
-    InsufficientCapacity,
-    InvalidRequest,
-    Missing,
-    Unavailable,
-)
+from gpu_runtime.rest.errors import Clash, InvalidRequest, Missing
 from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
 from gpu_runtime.rest.views import UnitView
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.listing import Filter, Listed, listed
-from gpu_runtime.service.operations.records import Ask, Operations, check_same, unfinished
-from gpu_runtime.service.operations.request_hash import request_hash
-from gpu_runtime.service.operations.waiter import OperationWaiter
+from gpu_runtime.service.operations.flow import carry_out
 from gpu_runtime.service.platform import Platform
-from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.units.handover import GivenUp, HandedOver, HandOver
+from gpu_runtime.service.reading import Reader
+from gpu_runtime.service.units.handover import HandedOver
+from gpu_runtime.service.units.unit_executor import MadeBefore, UnitExecutor
 from gpu_runtime.service.views import unit_view
 
-BEGINNINGS = 3  # how often one request begins anew when it is given up under its hands
 UPDATES = 5
 DELETES = 5
 
@@ -47,52 +34,19 @@ DELETES = 5
 class Units:
     """Units outside of the stock namespace."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        operations: Operations,
-        platform: Platform,
-        units: Reader[GPUUnit],
-        namespaces: Namespaces,
-        handover: HandOver,
-        waiter: OperationWaiter,
-    ) -> None:
+    def __init__(self, cluster: Cluster, platform: Platform, units: Reader[GPUUnit], executor: UnitExecutor) -> None:
         self._cluster = cluster
-        self._operations = operations
         self._platform = platform
         self._units = units
-        self._namespaces = namespaces
-        self._handover = handover
-        self._waiter = waiter
+        self._executor = executor
 
     async def create(self, request: CreateGPUUnit, sent: Mapping[str, Any], owner: str = "") -> tuple[UnitView, bool]:
         """The unit, and whether it was made by this very request."""
-        namespace = self._platform.allow(request.namespace or self._platform.instance_namespace)
-        if request.stockNamespace not in (None, self._platform.stock_namespace):
-            only = f"leave it out, or write {self._platform.stock_namespace}"
-            raise Forbidden(f"stockNamespace: {request.stockNamespace} is no stock namespace: {only}")
-        ask = Ask("CreateGPUUnit", request.operationID, request_hash(CreateGPUUnit, sent), sent, owner)
-        key = Key(namespace, request.name)
-        for _ in range(BEGINNINGS):
-            record, new = None, False
-            if self._units.store.get(key) is not None:  # most often the work of this very request, which is sent again
-                record = await self._operations.find(ask.type, ask.operation_id)
-                made = await self._made_before(key, ask) if record is None else None
-                if made is not None:
-                    return self._view(made), False
-            if record is None:
-                record, new = await self._begin(ask, request, namespace)
-            check_same(record, ask)
-            try:
-                done = await self._finish(record, ask, new=new)
-            except AlreadyExists:  # an earlier record of this request may have made it, unknown to the cache
-                made = await self._made_before(key, ask)
-                if made is not None:
-                    return self._view(made), False
-                continue
-            if done is not None:
-                return await self._answer(done), new
-        raise Unavailable("the operation was given up several times over; send the request again")
+        try:
+            done, new = await carry_out(self._executor, request, sent, owner)
+        except MadeBefore as before:
+            return self._view(before.unit), False
+        return self._answer(done), new
 
     async def get(self, namespace: str | None, name: str) -> UnitView:
         return self._view(await self.find(self.key(namespace, name)))
@@ -159,58 +113,7 @@ class Units:
     def _view(self, unit: GPUUnit) -> UnitView:
         return unit_view(unit, self._platform.stock_namespace)
 
-    async def _begin(self, ask: Ask, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
-        """The record, and whether it was made just now. Creating it is tried first: that alone tells for sure."""
-        try:
-            await self._namespaces.require(namespace)
-            return await self._handover.begin(ask, request, namespace)
-        except (Missing, InsufficientCapacity, Unavailable):
-            record = await self._operations.find(ask.type, ask.operation_id)
-            if record is None:
-                raise
-            return record, False  # what was done already needs neither stock nor namespace any more
-
-    async def _made_before(self, key: Key, ask: Ask) -> GPUUnit | None:
-        """The unit that this request made under a record that is gone; AlreadyExists when another made it."""
-        unit = await self._units.live(key)
-        if unit is None:
-            return None
-        told = unit.metadata.annotations
-        if told.get(notes.OPERATION_ID) == ask.operation_id:
-            if not is_admitted(unit):
-                return None  # a leftover of an earlier try: it is removed on the way
-            if told.get(notes.REQUEST_HASH) == ask.request_hash:
-                return unit
-        raise AlreadyExists(f"unit {key} exists and was not made by this request")
-
-    async def _finish(self, record: Operation, ask: Ask, *, new: bool) -> HandedOver | None:
-        """Follows the record to its end; None when it was given up and may begin anew."""
-        if not new and unfinished(record):
-            await self._waiter.wait(record, self._platform.replay_seconds)
-            current = await self._operations.named(record.metadata.name)
-            if current is None:
-                return None
-            check_same(current, ask)  # the record may be new: another request may have taken the id since
-            record = current
-        if record.status.phase == "Failed":
-            await self._handover.undo(record)
-            return None
-        if record.status.phase == "Succeeded" and (known := self._known(record)) is not None:
-            return HandedOver(record, known)
-        try:
-            return await self._handover.follow(record)
-        except GivenUp:
-            return None
-
-    def _known(self, record: Operation) -> GPUUnit | None:
-        """The unit of a finished hand-over as the cache has it, live: a replay then costs one read."""
-        made = record.status.objects[0]
-        unit = self._units.cached(Key(made.namespace, made.name))
-        if unit is None or unit.metadata.uid != made.uid or not is_admitted(unit):
-            return None
-        return unit
-
-    async def _answer(self, done: HandedOver) -> UnitView:
+    def _answer(self, done: HandedOver) -> UnitView:
         if done.unit is not None:
             self._units.wrote(done.unit)
             return self._view(done.unit)

@@ -30,20 +30,18 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
-from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.operations.records import Operations, unfinished
-from gpu_runtime.service.operations.sweeper import BY_OPERATION, Sweeper, by_operation
+from gpu_runtime.service.operations.sweeper import Sweeper
 from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
-from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.reading import Namespaces
+from gpu_runtime.service.stock.batch_executor import BY_OPERATION, by_operation
 from gpu_runtime.service.stock.claim import holder
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
-from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding
-from gpu_runtime.service.stock.seeding_queue import SeedingQueue
 from gpu_runtime.service.units.handover import HandOver
-from gpu_runtime.service.units.units import Units
+from unit.service.executors import Executors
 from unit.service.exploration.memory import Process, Turn
 from unit.service.exploration.states import Comparable
 from unit.service.exploration.stock_objects import PODS, a_stock_unit, its_pod
@@ -204,53 +202,45 @@ class Scene:
     def _executor(self, operation: str, choose: Choose) -> Callable[[], Any]:
         async def run() -> Any:
             sent = {"operationID": operation, "name": f"unit-{operation}", "specName": "g1", "image": "a"}
-            return await self._units(choose).create(parse(CreateGPUUnit, sent), sent)
+            return await self._replica(choose).units.create(parse(CreateGPUUnit, sent), sent)
 
         return run
 
-    def _units(self, choose: Choose) -> Units:
+    def _replica(self, choose: Choose) -> Executors:
         """A replica whose cache of stock never hears of a claim: the worst that a cache can be."""
-        cache, operations = self._store(self.stock), self._operations()
-        cache_of_namespaces = Store[Namespace]()
-        cache_of_namespaces.replace(self.memory.of_kind(NAMESPACES), "1")
-        return Units(
+        namespaces = Store[Namespace]()
+        namespaces.replace(self.memory.of_kind(NAMESPACES), "1")
+        return self._executors(self._operations(), self._store(self.stock), namespaces, choose)
+
+    def _executors(
+        self, operations: Operations, units: Store[GPUUnit], namespaces: Store[Namespace], choose: Choose
+    ) -> Executors:
+        picker = self._picker(units, choose)
+        return Executors(
             self.memory,
             operations,
             PLATFORM,
-            Reader(self.memory, GPU_UNITS, cache),
-            Namespaces(self.memory, cache_of_namespaces),
-            self._handover(self.memory, operations, self._picker(cache, choose)),
-            Impatient(Store[Operation]()),
+            self._handover(self.memory, operations, picker),
+            Seeding(self.memory, operations, picker, PLATFORM.stock_namespace),
+            units=units,
+            pools=Store[StockPool](),
+            namespaces=Namespaces(self.memory, namespaces),
+            waiter=Impatient(Store[Operation]()),
         )
 
     async def sweep(self) -> None:
         """One pass over what a cache knows at its beginning, as old as it may be when its turn comes."""
         await self.sweeper().sweep()
 
-    def sweeper(self) -> Sweeper:
-        """A sweeper whose caches know what is there now."""
-        operations = self._operations()
-        records, cache = Store[Operation](), self._store(self.memory.of_kind(GPU_UNITS))
+    def sweeper(self, units: Store[GPUUnit] | None = None) -> Sweeper:
+        """A sweeper whose caches know what is there now; or with these units."""
+        operations, records = self._operations(), Store[Operation]()
         records.replace(
             [each for each in self.memory.of_kind(OPERATIONS) if "unfinished" in str(each.metadata.labels)], "1"
         )
-        picker = self._picker(cache, self._choose)
-        pools = Store[StockPool]()
-        readers = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
-        namespaces = Namespaces(self.memory, Store[Namespace]())
-        seeding = Seeding(self.memory, operations, picker, PLATFORM.stock_namespace)
-        return Sweeper(
-            self.memory,
-            operations,
-            PLATFORM,
-            self._handover(self.memory, operations, picker),
-            StockPools(self.memory, operations, PLATFORM, readers[1], namespaces, CreatedObjects(*readers)),
-            SeedingQueue(seeding, operations),
-            unfinished=records,
-            units=cache,
-            pool_cache=pools,
-            clock=self.clock,
-        )
+        units = self._store(self.memory.of_kind(GPU_UNITS)) if units is None else units
+        registry = self._executors(operations, units, Store[Namespace](), self._choose).registry
+        return Sweeper(self.memory, operations, PLATFORM, registry, records, clock=self.clock)
 
     async def reconcile(self) -> None:
         """One pass of the unit's controller: admits, removes or waits; builds once the stock is gone."""

@@ -31,17 +31,16 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockUnits
-from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.service.operations.created_objects import CreatedObjects
+from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.operations.records import Operations
-from gpu_runtime.service.operations.sweeper import BY_OPERATION, Sweeper, by_operation
-from gpu_runtime.service.reading import Namespaces, Reader
+from gpu_runtime.service.operations.sweeper import Sweeper
+from gpu_runtime.service.reading import Namespaces
+from gpu_runtime.service.stock.batch_executor import BY_OPERATION, by_operation
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
-from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding, Work
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
-from gpu_runtime.service.stock.stock_units import StockUnits
 from gpu_runtime.service.units.handover import HandOver
+from unit.service.executors import Executors
 from unit.service.exploration.memory import Process, Turn
 from unit.service.exploration.recorded import Recorded
 from unit.service.exploration.scene import PLATFORM, Impatient, Violation
@@ -137,17 +136,17 @@ class SeedingScene:
         async def run() -> None:
             size = self.sizes[batch]
             sent = {"operationID": batch, "specName": "g1", "memory": "1Gi", "gpu": 1, "replicas": size}
-            stock, queue, _ = self._replica()
-            await stock.seed(parse(CreateStockUnits, sent), sent)
-            await self._work_off(queue)
+            replica, _ = self._replica()
+            await replica.stock.seed(parse(CreateStockUnits, sent), sent)
+            await self._work_off(replica.queue)
 
         return run
 
     async def sweeper(self) -> None:
-        _, queue, sweeper = self._replica()
+        replica, sweeper = self._replica()
         self.clock.advance(self.sweep_seconds)
         await sweeper.sweep()
-        await self._work_off(queue)
+        await self._work_off(replica.queue)
         await sweeper.retire()
 
     async def controller(self) -> None:
@@ -192,7 +191,7 @@ class SeedingScene:
         meta = self.rng.choice(units).metadata
         before = {unit.metadata.uid for unit in units}
         try:
-            await self._replica()[0].delete(meta.name)
+            await self._replica()[0].stock.delete(meta.name)
         finally:
             living = {unit.metadata.uid for unit in self.memory.of_kind(GPU_UNITS)}
             self.deleted |= (before & self._listed()) - living - self.consumed
@@ -211,32 +210,25 @@ class SeedingScene:
     def _unfinished(self) -> list[Operation]:
         return [each for each in self.memory.of_kind(OPERATIONS) if UNFINISHED in each.metadata.labels]
 
-    def _replica(self) -> tuple[StockUnits, SeedingQueue, Sweeper]:
-        """A replica whose caches know what was there a moment ago, and never hear of a change."""
+    def _replica(self, units: Store[GPUUnit] | None = None) -> tuple[Executors, Sweeper]:
+        """A replica whose caches know what was there a moment ago, and never hear of a change; or with these units."""
         if self._replicas % self.caches_last == 0:
             self._caches = self._snapshot()
         self._replicas += 1
-        records, cache, pools, namespaces, picker = self._caches
+        records, cached, pools, namespaces, picker = self._caches
         operations = Operations(self.memory, PLATFORM.system_namespace, self.clock)
-        seeding = self.rules.seeding(self.memory, operations, picker, STOCK, one_by_one)
-        queue = SeedingQueue(seeding, operations)
-        units, of_pools = Reader(self.memory, GPU_UNITS, cache), Reader(self.memory, STOCK_POOLS, pools)
-        sweeper = Sweeper(
+        executors = Executors(
             self.memory,
             operations,
             PLATFORM,
             HandOver(self.memory, operations, picker),
-            StockPools(self.memory, operations, PLATFORM, of_pools, namespaces, CreatedObjects(units, of_pools)),
-            queue,
-            unfinished=records,
-            units=cache,
-            pool_cache=pools,
-            clock=self.clock,
+            self.rules.seeding(self.memory, operations, picker, STOCK, one_by_one),
+            units=cached if units is None else units,
+            pools=pools,
+            namespaces=namespaces,
+            waiter=Impatient(Store[Operation]()),
         )
-        stock = StockUnits(
-            self.memory, operations, PLATFORM, units, namespaces, seeding, queue, Impatient(Store[Operation]())
-        )
-        return stock, queue, sweeper
+        return executors, Sweeper(self.memory, operations, PLATFORM, executors.registry, records, clock=self.clock)
 
     def _snapshot(self) -> Caches:
         records, cache, places = Store[Operation](), Store[GPUUnit](), Store[Namespace]()
