@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
 import pytest
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation, OperationType
+from gpu_runtime.kube.decoding import Page
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import Missing, OperationConflict
 from gpu_runtime.rest.parsing import parse
@@ -246,6 +248,15 @@ def test_a_record_of_a_type_that_this_version_does_not_know_is_reported_and_left
         assert finish(world.jobs.list(limit=10, token="")).items == []
     assert world.record == before
     assert {(entry["log_level"], entry["type"]) for entry in said} == {("warning", TOY)}
+
+
+def test_on_the_wire_a_record_of_an_unknown_type_is_skipped_and_hides_no_other() -> None:
+    world = World()
+    world.abandon()
+    known = replace(world.record, spec=replace(world.record.spec, type="CreateGPUUnit"))
+    page = Page.decode(OPERATIONS, msgspec.json.encode({"metadata": {}, "items": [world.record, known]}))
+    assert page.items == [known]
+    assert [skipped.key for skipped in page.skipped] == [world.record.metadata.key]
 
 
 def test_a_finished_record_of_an_unknown_type_is_never_retired() -> None:
