@@ -11,9 +11,8 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import OPERATION, UNFINISHED
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, NetworkPolicy, Service
-from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS, STOCK_POOLS
-from gpu_runtime.controllers.kinds.workloads import (
+from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, NetworkPolicy, Service
+from gpu_runtime.controllers.child_kinds.workloads import (
     DEPLOYMENTS,
     PODS,
     REPLICA_SETS,
@@ -21,7 +20,8 @@ from gpu_runtime.controllers.kinds.workloads import (
     PodView,
     ReplicaSetView,
 )
-from gpu_runtime.controllers.markers import MANAGED, controlled_by
+from gpu_runtime.controllers.labels import MANAGED, controlled_by
+from gpu_runtime.controllers.product_kinds import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.manager import Manager

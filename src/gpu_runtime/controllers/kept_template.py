@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpu_runtime.controllers.kinds.pod_template import PodTemplate
-from gpu_runtime.controllers.kinds.workloads import Deployment
-from gpu_runtime.controllers.markers import POD_TEMPLATE
+from gpu_runtime.controllers.child_kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.child_kinds.workloads import Deployment
+from gpu_runtime.controllers.labels import POD_TEMPLATE
 
 LARGEST_COPY = 200_000
 """All annotations of an object together may have 256 KiB; a larger template is kept by its source alone."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.operation import Operation
-from gpu_runtime.controllers.kinds.product import OPERATIONS
-from gpu_runtime.controllers.verdict import invalid
+from gpu_runtime.controllers.product_kinds import OPERATIONS
+from gpu_runtime.controllers.readiness import invalid
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.store import Store
 

@@ -12,7 +12,7 @@ import structlog
 from gpu_runtime.api.meta.condition import Condition, find_condition
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.reasons import READY
-from gpu_runtime.controllers.verdict import Verdict
+from gpu_runtime.controllers.readiness import Readiness
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import Clock
@@ -65,21 +65,21 @@ class ReadyStatus(Generic[T]):
         return cls(StatusWriter(resource, cache, client, (READY,), "lastSyncTime", clock), recorder)
 
     async def write(
-        self, obj: T, status: PhasedStatus, verdict: Verdict, workload: Workload | None = None
+        self, obj: T, status: PhasedStatus, outcome: Readiness, workload: Workload | None = None
     ) -> float | None:
-        """Writes `status` with the verdict's condition if it differs.
+        """Writes `status` with the outcome's condition if it differs.
 
         A progressing status is written only after 2 s: most objects are Ready before that, and the write is saved.
         The result, if any, is the number of seconds after which to come back for that write.
         """
-        condition = verdict.condition(obj.metadata.generation)
+        condition = outcome.condition(obj.metadata.generation)
         new = self.writer.difference(obj, status, [condition])
         if new is None:
             return None
-        if verdict.state == "progressing" and (delay := self._delay(obj, workload)):
+        if outcome.state == "progressing" and (delay := self._delay(obj, workload)):
             return delay
         if await self.writer.put(obj, new):
-            self._tell(obj, verdict)
+            self._tell(obj, outcome)
         return None
 
     def _delay(self, obj: T, workload: Workload | None) -> float | None:
@@ -96,20 +96,20 @@ class ReadyStatus(Generic[T]):
         # A clock that is behind the server's must not silence the status: then it is written at once.
         return delay - age if -1.0 < age < delay else None
 
-    def _tell(self, obj: T, verdict: Verdict) -> None:
+    def _tell(self, obj: T, outcome: Readiness) -> None:
         before = find_condition(obj.status.conditions, READY)
-        if before is not None and before.reason == verdict.reason:
+        if before is not None and before.reason == outcome.reason:
             return
         resource = self.writer.resource
         log = structlog.get_logger("status").bind(kind=resource.kind, key=str(obj.metadata.key))
-        log.info("now", state=verdict.state, reason=verdict.reason, message=verdict.message)
+        log.info("now", state=outcome.state, reason=outcome.reason, message=outcome.message)
         if self.recorder is None:
             return
-        if verdict.state == "failed":
-            self.recorder.event(resource, obj, verdict.reason, verdict.message, type="Warning")
-        elif verdict.state == "ready" and obj.status.phase == "Failed":
+        if outcome.state == "failed":
+            self.recorder.event(resource, obj, outcome.reason, outcome.message, type="Warning")
+        elif outcome.state == "ready" and obj.status.phase == "Failed":
             # No event for the first readiness: the condition shows it with its time, and an event costs a write.
-            self.recorder.event(resource, obj, verdict.reason, verdict.message)
+            self.recorder.event(resource, obj, outcome.reason, outcome.message)
 
 
 def complete_when(reasons: frozenset[str]) -> Callable[[PhasedObject], bool]:

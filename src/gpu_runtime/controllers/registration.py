@@ -11,16 +11,16 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
+from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.gpuunit import status as gpuunit
-from gpu_runtime.controllers.gpuunit.handover import HandOver
+from gpu_runtime.controllers.gpuunit.admitter import Admitter
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate, is_gated
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
-from gpu_runtime.controllers.kinds.product import GPU_UNITS, STOCK_POOLS
-from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.markers import controlled_by
+from gpu_runtime.controllers.labels import controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
+from gpu_runtime.controllers.product_kinds import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.ready_status import ReadyStatus, complete_when
 from gpu_runtime.controllers.stockpool import status as stockpool
 from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
@@ -114,7 +114,7 @@ def _gpu_units(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder, complete_when(gpuunit.COMPLETE)),
         status=ReadyStatus.of(GPU_UNITS, caches.units, manager.client, clock, recorder),
-        handover=HandOver(manager.client, caches, clock),
+        admitter=Admitter(manager.client, caches, clock),
         teardown=Teardown(manager.client, caches),
         gate=StockGate(manager.client, records, clock),
         settings=settings,

@@ -1,4 +1,4 @@
-"""The pod that every workload of ours runs in: one container, hardened, with the resources of its envelope."""
+"""The pod that every workload of ours runs in: one hardened container that reserves its PodSize."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1 import template as api
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.config import SpecSettings
-from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.kinds import pod_template as pod
+from gpu_runtime.controllers.child_kinds import pod_template as pod
+from gpu_runtime.controllers.pod_size import PodSize
 
 CONTAINER = "runtime-worker"
 SHARED_MEMORY = "runtime-shm"
@@ -26,7 +26,7 @@ class RuntimePod:
 
     labels: dict[str, str]
     image: str
-    envelope: Envelope
+    size: PodSize
     environment: dict[str, str]
     grace_seconds: int
     priority_class: str
@@ -90,7 +90,7 @@ class RuntimePod:
                 pod.ContainerPort(name=each.name, containerPort=each.port, protocol=each.protocol)
                 for each in template.ports
             ],
-            resources=self.envelope.resources,
+            resources=self.size.resources,
             readinessProbe=probe(template.readinessProbe) if template.readinessProbe else self.readiness,
             securityContext=self.security,
             volumeMounts=mounts,
@@ -101,7 +101,7 @@ class RuntimePod:
     def _volumes(self) -> tuple[list[pod.Volume], list[pod.VolumeMount]]:
         volumes, mounts = [], []
         if self.shared_memory:
-            volumes.append(pod.Volume(name=SHARED_MEMORY, emptyDir=_in_memory(self.envelope.memory)))
+            volumes.append(pod.Volume(name=SHARED_MEMORY, emptyDir=_in_memory(self.size.memory)))
             mounts.append(pod.VolumeMount(name=SHARED_MEMORY, mountPath="/dev/shm"))  # noqa: S108  inside the pod
         for number, mount in enumerate(self.mounts):
             claim = pod.ClaimVolume(claimName=mount.name, readOnly=mount.readOnly)

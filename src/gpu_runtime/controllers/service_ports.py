@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.template import Port
-from gpu_runtime.controllers.kinds.network import Service, ServicePort, ServiceSpec
+from gpu_runtime.controllers.child_kinds.network import Service, ServicePort, ServiceSpec
 
 
 def cluster_service(metadata: ObjectMeta, selector: dict[str, str], ports: Iterable[Port]) -> Service:

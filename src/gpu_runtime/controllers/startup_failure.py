@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
-from gpu_runtime.controllers.kinds.workloads import (
+from gpu_runtime.controllers.child_kinds.workloads import (
     ContainerStatus,
     PodView,
     ReplicaSetView,

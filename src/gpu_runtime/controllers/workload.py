@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.markers import REVISION, is_controlled_by
+from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
+from gpu_runtime.controllers.labels import REVISION, is_controlled_by
 from gpu_runtime.controllers.startup_failure import startup_failure, startup_progress
 
 

@@ -14,7 +14,7 @@ from equipment.mutation import mutant
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.controllers.kinds.product import GPU_UNITS
+from gpu_runtime.controllers.product_kinds import GPU_UNITS
 from kube.controllers.test_drift import ready_unit
 from kube.controllers.test_gpuunit import demo_unit, stock_unit
 from kube.controllers.test_process import ACCOUNT, SYSTEM, controller_manager
@@ -79,7 +79,7 @@ async def test_two_reconciles_that_find_the_stock_gone_delete_its_deployment_onc
     assert len(asked(world)) == 1
 
 
-@mutant("controllers/gpuunit/handover.py", "and not is_ending(stock.metadata)", "")
+@mutant("controllers/gpuunit/admitter.py", "and not is_ending(stock.metadata)", "")
 async def test_stock_whose_deletion_awaits_the_collector_is_released_all_the_same(world: World) -> None:
     async with world.reconciling():
         await canary(world)

@@ -11,7 +11,7 @@ from equipment import servers
 from equipment.fault_proxy import FaultProxy
 from equipment.fixtures import fault_proxy
 from equipment.servers import ApiServer
-from gpu_runtime.controllers import status_writer
+from gpu_runtime.controllers import ready_status
 from gpu_runtime.kube import Client, load_config
 from kube.controllers.world import World
 
@@ -49,7 +49,7 @@ async def world(
 
     A status that can wait does so for a shorter time than in the product: most tests wait until nothing is put off.
     """
-    monkeypatch.setattr(status_writer, "FIRST_SECONDS", 1.0)
-    monkeypatch.setattr(status_writer, "AGAIN_SECONDS", 1.5)
+    monkeypatch.setattr(ready_status, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(ready_status, "AGAIN_SECONDS", 1.5)
     async with Client(load_config(installed.kubeconfig), user_agent="a person") as client:
         yield World(installed, client, fault_proxy, namespace, stock_namespace, namespace)

@@ -11,7 +11,7 @@ from equipment.builders.base import Builder
 from equipment.fault_proxy import creates
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER
-from gpu_runtime.controllers import verdict
+from gpu_runtime.controllers import readiness
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import Document, World
 
@@ -161,7 +161,7 @@ FOREIGN: dict[str, Any] = {
 async def test_a_foreign_object_of_a_units_name_is_left_alone_and_reported(
     world: World, foreign: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "NAME_CONFLICT_SECONDS", 0.5)
+    monkeypatch.setattr(readiness, "NAME_CONFLICT_SECONDS", 0.5)
     there = await world.create(foreign.in_namespace(world.namespace))
     async with world.reconciling():
         await world.create(demo_unit(world))

@@ -15,7 +15,7 @@ from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID, SOURCE_STOCK_NODE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION
 from gpu_runtime.config import StockSettings
-from gpu_runtime.controllers.gpuunit import handover
+from gpu_runtime.controllers.gpuunit import admitter
 from kube.controllers.test_gpuunit import demo_unit, stock_unit
 from kube.controllers.world import Document, World
 
@@ -72,7 +72,7 @@ async def test_a_foreign_deployment_of_its_name_does_not_make_an_inert_unit_live
 async def test_a_wait_for_stock_without_a_pod_ends_when_the_stock_is_deleted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handover, "RELEASE_SECONDS", 3600.0)
+    monkeypatch.setattr(admitter, "RELEASE_SECONDS", 3600.0)
     async with world.reconciling(clock=Later()):
         await world.create(stock_unit(world).memory("much"))
         stock = await world.becomes("GPUUnit", "stock-1", "InvalidSpec", namespace=world.stock_namespace)
@@ -85,7 +85,7 @@ async def test_a_wait_for_stock_without_a_pod_ends_when_the_stock_is_deleted(
 
 @mutant("controllers/registration.py", "mapped(caches.pods, waits_for_pod),", "")
 async def test_a_wait_for_the_stocks_pod_ends_when_the_pod_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover, "RELEASE_SECONDS", 3600.0)
+    monkeypatch.setattr(admitter, "RELEASE_SECONDS", 3600.0)
     async with world.reconciling(clock=Later()):
         stock = await ready_stock(world)
         pod = (await world.pod_of("stock-1", world.stock_namespace))["metadata"]["name"]

@@ -9,8 +9,8 @@ import msgspec
 from equipment.fault_proxy import creates, updates, watches
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
-from gpu_runtime.controllers.markers import MANAGED
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.labels import MANAGED
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.clock import SystemClock
 from kube.controllers.test_gpuunit import demo_unit

@@ -9,16 +9,16 @@ from equipment.fault_proxy import creates, deletes, gets, watches
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NAME, SOURCE_STOCK_NAMESPACE, SOURCE_STOCK_UID
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER
-from gpu_runtime.controllers import verdict
-from gpu_runtime.controllers.gpuunit import handover
-from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers import readiness
+from gpu_runtime.controllers.gpuunit import admitter
+from gpu_runtime.controllers.labels import CONTROLLED_BY
 from kube.controllers.test_drift import ready_unit
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.test_handover import ready_stock
 from kube.controllers.world import Document, World
 
 TEARDOWN = "controllers/gpuunit/teardown.py"
-HANDOVER = "controllers/gpuunit/handover.py"
+ADMITTER = "controllers/gpuunit/admitter.py"
 HELD = {"metadata": {"finalizers": ["test.example.com/hold"]}}
 FREED = {"metadata": {"finalizers": None}}
 
@@ -87,7 +87,7 @@ async def test_a_unit_that_only_the_cache_has_lost_keeps_its_deployment(world: W
 async def test_a_deployment_that_no_unit_controls_survives_the_unit_of_its_name(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "NAME_CONFLICT_SECONDS", 0.5)
+    monkeypatch.setattr(readiness, "NAME_CONFLICT_SECONDS", 0.5)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
     owner["uid"] = (await config_map(world, "owner"))["metadata"]["uid"]
     labels = {MANAGED_BY: MANAGER}
@@ -109,14 +109,14 @@ async def config_map(world: World, name: str) -> Document:
     return await world.request("POST", path, {"metadata": {"name": name}})
 
 
-@mutant(HANDOVER, "words, RELEASE_SECONDS)", "words)")
-@mutant(HANDOVER, "left = [pod.metadata.name for pod in listing.items if _runs_for(source, pod)]", "left = []")
-@mutant(HANDOVER, 'owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == source.key.name', "False")
+@mutant(ADMITTER, "words, RELEASE_SECONDS)", "words)")
+@mutant(ADMITTER, "left = [pod.metadata.name for pod in listing.items if _runs_for(source, pod)]", "left = []")
+@mutant(ADMITTER, 'owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == source.key.name', "False")
 @pytest.mark.parametrize("lost", [(MANAGED_BY,), (CONTROLLED_BY,), (MANAGED_BY, CONTROLLED_BY)])
 async def test_a_hand_over_waits_for_a_stock_pod_that_lost_its_label_and_goes_on_when_it_is_gone(
     world: World, lost: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handover, "RELEASE_SECONDS", 0.5)
+    monkeypatch.setattr(admitter, "RELEASE_SECONDS", 0.5)
     async with world.reconciling():
         stock = await ready_stock(world)
         pod = (await world.pod_of("stock-1", world.stock_namespace))["metadata"]["name"]
@@ -136,7 +136,7 @@ async def test_a_hand_over_waits_for_a_stock_pod_that_lost_its_label_and_goes_on
         await world.becomes("GPUUnit", "demo", "UnitReady")
 
 
-@mutant(HANDOVER, "return source.uid in uids", "return True")
+@mutant(ADMITTER, "return source.uid in uids", "return True")
 async def test_the_pod_of_a_later_stock_unit_of_the_same_name_holds_nobody_up(world: World) -> None:
     async with world.reconciling():
         old = await ready_stock(world)

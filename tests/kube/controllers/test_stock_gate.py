@@ -12,7 +12,7 @@ from equipment.fault_proxy import creates, lists, updates
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import BATCH, OPERATION_UID, STOCK_ORDINAL
 from gpu_runtime.api.v1alpha1.labels import OPERATION, UNFINISHED
-from gpu_runtime.controllers import status_writer
+from gpu_runtime.controllers import ready_status
 from gpu_runtime.controllers.gpuunit import stock_gate
 from kube.controllers.test_gpuunit import stock_unit
 from kube.controllers.test_stockpool import demo_pool
@@ -66,7 +66,7 @@ async def test_stock_runs_and_is_not_ready_until_its_operation_lists_it(world: W
 async def test_stock_that_is_listed_in_time_costs_one_status_write_and_no_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, patience in ((status_writer, "FIRST_SECONDS"), (stock_gate, "EXECUTOR_SECONDS")):
+    for module, patience in ((ready_status, "FIRST_SECONDS"), (stock_gate, "EXECUTOR_SECONDS")):
         monkeypatch.setattr(module, patience, 600.0)  # however slow the machine is
     async with world.reconciling():
         operation = await record(world)

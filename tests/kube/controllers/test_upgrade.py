@@ -7,9 +7,9 @@ import pytest
 
 from equipment.builders import a_stock_pool
 from gpu_runtime.config import SpecSettings
+from gpu_runtime.controllers.child_kinds.pod_template import Env, PodTemplate
 from gpu_runtime.controllers.gpuunit import reconcile as gpuunit
 from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod
-from gpu_runtime.controllers.kinds.pod_template import Env, PodTemplate
 from gpu_runtime.controllers.stockpool import reconcile as stockpool
 from gpu_runtime.controllers.stockpool.resources.deployment import pod_template
 from kube.controllers.test_gpuunit import demo_unit

@@ -12,11 +12,11 @@ import yaml
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment
 from gpu_runtime.controllers.gpuunit.resources import deployment as unit_deployment
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import service as unit_service
-from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES
-from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS, Deployment
 from gpu_runtime.controllers.stockpool.resources import deployment as pool_deployment
 from gpu_runtime.controllers.stockpool.resources.service import service as pool_service
 from gpu_runtime.kube import Resource
@@ -55,17 +55,17 @@ class Case:
 
 
 def _of_pool(pool: StockPool, settings: ControllerManagerSettings, live: Deployment | None) -> list[Child]:
-    envelope = pool_deployment.envelope_of(pool)
+    size = pool_deployment.pod_size(pool)
     return [
-        (DEPLOYMENTS, pool_deployment.deployment(pool, envelope, settings, live)),
+        (DEPLOYMENTS, pool_deployment.deployment(pool, size, settings, live)),
         (SERVICES, pool_service(pool)),
     ]
 
 
 def _of_unit(unit: GPUUnit, settings: ControllerManagerSettings, live: Deployment | None) -> list[Child]:
-    envelope = unit_deployment.envelope_of(unit)
+    size = unit_deployment.pod_size(unit)
     return [
-        (DEPLOYMENTS, unit_deployment.deployment(unit, envelope, settings, live)),
+        (DEPLOYMENTS, unit_deployment.deployment(unit, size, settings, live)),
         (SERVICES, unit_service(unit, settings)),
         (NETWORK_POLICIES, network_policy(unit, settings)),
     ]

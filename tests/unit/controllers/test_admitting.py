@@ -7,7 +7,7 @@ import pytest
 from equipment.clock import FakeClock
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_NODE
-from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
+from gpu_runtime.controllers.gpuunit.admitter import Admitter, Settled
 from gpu_runtime.kube.errors import Conflict
 from gpu_runtime.service.cluster import GPU_UNITS
 from unit.service.exploration.driving import finish
@@ -23,10 +23,10 @@ def committed_and_not_admitted(memory: Memory) -> None:
         assert not executor.done, executor.error
 
 
-def the_controllers(memory: Memory, *, after: float = 60) -> HandOver:
+def the_controllers(memory: Memory, *, after: float = 60) -> Admitter:
     clock = FakeClock()
     clock.advance(after)
-    return HandOver(memory, None, clock)  # type: ignore[arg-type]
+    return Admitter(memory, None, clock)  # type: ignore[arg-type]
 
 
 @mutant(
@@ -42,7 +42,7 @@ def test_a_recovered_hand_over_keeps_the_node_of_its_stock() -> None:
     assert memory.objects[GPU_UNITS.kind, key_of("demo")].metadata.annotations[SOURCE_STOCK_NODE] == "node-1"
 
 
-@mutant("controllers/gpuunit/handover.py", "{**identity(unit.metadata), ", "{")
+@mutant("controllers/gpuunit/admitter.py", "{**identity(unit.metadata), ", "{")
 def test_an_admission_that_was_decided_on_an_earlier_unit_leaves_the_one_that_took_its_name_alone() -> None:
     memory = a_world(Memory())
     committed_and_not_admitted(memory)
@@ -54,7 +54,7 @@ def test_an_admission_that_was_decided_on_an_earlier_unit_leaves_the_one_that_to
     assert memory.objects[GPU_UNITS.kind, key_of("demo")] == another
 
 
-@mutant("controllers/gpuunit/handover.py", "return age if age > -1.0 else EXECUTOR_SECONDS", "return age")
+@mutant("controllers/gpuunit/admitter.py", "return age if age > -1.0 else EXECUTOR_SECONDS", "return age")
 def test_a_controller_whose_clock_is_an_hour_behind_the_servers_finishes_a_hand_over_at_once() -> None:
     memory = a_world(Memory())
     committed_and_not_admitted(memory)

@@ -8,7 +8,7 @@ import os
 import pytest
 import yaml
 
-from gpu_runtime.controllers.markers import POD_TEMPLATE
+from gpu_runtime.controllers.labels import POD_TEMPLATE
 from gpu_runtime.kube.client import document_of
 from unit.controllers.children import NAMES, TESTDATA, Case
 

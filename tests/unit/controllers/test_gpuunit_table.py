@@ -14,7 +14,7 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import BATCH, OPERATION_UID, SOURCE_STOCK_NODE, STOCK_ORDINAL
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION, UNIT
-from gpu_runtime.controllers.markers import CONTROLLED_BY, REVISION
+from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.kube import Conflict, Forbidden, Terminal
 from unit.controllers.table import NOW, Row, available, check, children_of
 
@@ -238,11 +238,11 @@ ROWS = {**UNIT_ROWS, **HAND_OVER_ROWS, **STOCK_ROWS}
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-@mutant("controllers/gpuunit/reconcile.py", "                await self.handover.admit(unit)\n", "")
-@mutant("controllers/gpuunit/reconcile.py", "                await self.handover.release(unit)\n", "")
+@mutant("controllers/gpuunit/reconcile.py", "                await self.admitter.admit(unit)\n", "")
+@mutant("controllers/gpuunit/reconcile.py", "                await self.admitter.release(unit)\n", "")
 @mutant("controllers/gpuunit/reconcile.py", "seen = await self.gate.after(seen)", "pass")
 @mutant("controllers/gpuunit/reconcile.py", "        await self.teardown.remove(key)\n", "")
-@mutant("controllers/ready_status.py", "self._tell(obj, verdict)", "pass")
+@mutant("controllers/ready_status.py", "self._tell(obj, outcome)", "pass")
 @mutant("kube/child_writer.py", "and self.is_complete(parent)", "")
 async def test_reconcile(row: Row) -> None:
     await check("gpuunit", "GPUUnit", row)

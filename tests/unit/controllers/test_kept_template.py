@@ -11,10 +11,10 @@ import yaml
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
 from gpu_runtime.api.v1alpha1.stockpool import StockPoolSpec
+from gpu_runtime.controllers.child_kinds.pod_template import Container, PodSpec, PodTemplate
+from gpu_runtime.controllers.child_kinds.workloads import Deployment, DeploymentSpec, LabelSelector
 from gpu_runtime.controllers.kept_template import digest, keep
-from gpu_runtime.controllers.kinds.pod_template import Container, PodSpec, PodTemplate
-from gpu_runtime.controllers.kinds.workloads import Deployment, DeploymentSpec, LabelSelector
-from gpu_runtime.controllers.markers import POD_TEMPLATE
+from gpu_runtime.controllers.labels import POD_TEMPLATE
 from gpu_runtime.kube.children import changes
 from unit.controllers.children import TESTDATA, Case
 
@@ -81,7 +81,7 @@ def test_every_other_field_changes_the_digest() -> None:
 def test_a_deployment_of_an_earlier_version_is_left_as_it_is(path: Path) -> None:
     """The files are Deployments as a real API server keeps them, of each version of ours that was released.
 
-    They are never written anew. When this test fails, upgrading would restart every pod: see controllers/kinds.
+    They are never written anew. When this test fails, upgrading would restart every pod: see controllers/child_kinds.
     """
     live = msgspec.convert(yaml.safe_load(path.read_text()), Deployment)
     desired = next(child for _, child in Case.read(path.name.removesuffix(".live.yaml")).children(live))

@@ -13,9 +13,9 @@ from equipment.clock import FakeClock
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Object
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitStatus
-from gpu_runtime.controllers.kinds.product import GPU_UNITS
+from gpu_runtime.controllers.product_kinds import GPU_UNITS
+from gpu_runtime.controllers.readiness import Readiness
 from gpu_runtime.controllers.ready_status import ReadyStatus
-from gpu_runtime.controllers.verdict import Verdict
 from gpu_runtime.kube import OwnWrites, Store
 from gpu_runtime.kube.resource import Resource
 from unit.service.exploration.driving import finish
@@ -44,7 +44,7 @@ def written(unit: GPUUnit, *, clock_ahead: float) -> tuple[bool, float | None]:
     known = server.put(GPU_UNITS, unit)
     writer = ReadyStatus.of(GPU_UNITS, OwnWrites(Store[GPUUnit]()), server, clock, None)  # type: ignore[arg-type]
     again = finish(
-        writer.write(known, GPUUnitStatus(phase="Progressing"), Verdict("progressing", "UnitProgressing", "not yet"))
+        writer.write(known, GPUUnitStatus(phase="Progressing"), Readiness("progressing", "UnitProgressing", "not yet"))
     )
     (after,) = server.of_kind(GPU_UNITS)
     return after != known, again

@@ -9,8 +9,8 @@ import pytest
 from equipment.builders import a_unit
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
 from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, primary_port, template_errors
-from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.verdict import in_words
+from gpu_runtime.controllers.pod_size import PodSize
+from gpu_runtime.controllers.readiness import in_words
 
 
 def a_spec(**fields: Any) -> GPUUnitSpec:
@@ -89,10 +89,10 @@ def reached(spec: GPUUnitSpec) -> int | None:
 def test_an_amount_that_is_none_is_named_with_its_field(field: str, text: str) -> None:
     given: dict[str, Any] = {"gpu": 0, "memory": None, "cpu": None, field: text}
     with pytest.raises(ValueError, match=f"spec.{field}: '{text}'"):
-        Envelope.parse(**given)
+        PodSize.parse(**given)
 
 
-def test_an_envelope_asks_for_what_it_may_use_in_canonical_form() -> None:
-    resources = Envelope.parse(gpu=2, memory="1024Mi", cpu="1.5").resources
+def test_a_pod_asks_for_what_it_may_use_in_canonical_form() -> None:
+    resources = PodSize.parse(gpu=2, memory="1024Mi", cpu="1.5").resources
     assert resources.limits == resources.requests == {"memory": "1Gi", "cpu": "1500m", "nvidia.com/gpu": "2"}
-    assert Envelope.parse(gpu=0, memory=None).resources.limits == {}
+    assert PodSize.parse(gpu=0, memory=None).resources.limits == {}

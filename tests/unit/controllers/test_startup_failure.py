@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpu_runtime.controllers.kinds.workloads import PodView, ReplicaSetView
+from gpu_runtime.controllers.child_kinds.workloads import PodView, ReplicaSetView
 from gpu_runtime.controllers.startup_failure import startup_failure, startup_progress
 
 Document = dict[str, Any]

@@ -10,12 +10,12 @@ import pytest
 
 from equipment.builders import a_deployment, a_stock_pool, a_unit
 from equipment.builders.base import Builder
+from gpu_runtime.controllers.child_kinds.network import Service
+from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.gpuunit import status as unit_status
-from gpu_runtime.controllers.kinds.network import Service
-from gpu_runtime.controllers.kinds.workloads import Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.markers import CONTROLLED_BY, REVISION
+from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
+from gpu_runtime.controllers.readiness import Readiness
 from gpu_runtime.controllers.stockpool import status as pool_status
-from gpu_runtime.controllers.verdict import Verdict
 from gpu_runtime.controllers.workload import Workload
 
 DEPLOYMENT = a_deployment("d", "ns").with_uid("d-uid").at_generation(2).annotated({REVISION: "2"})
@@ -47,7 +47,7 @@ class Case:
     status: dict[str, Any] | None = field(default_factory=lambda: available(1))
     replica_sets: tuple[Builder, ...] = (NEW,)
     pods: tuple[Builder, ...] = ()
-    blocked: Verdict | None = None
+    blocked: Readiness | None = None
     deleting: bool = False
     want: tuple[str, str] = ("", "")
     want_message: str = ""
@@ -65,7 +65,7 @@ class Case:
         )
 
 
-INVALID = Verdict("failed", "InvalidSpec", "spec.memory: no")
+INVALID = Readiness("failed", "InvalidSpec", "spec.memory: no")
 POOLS = {
     "all are available": Case(want=("Ready", "DeploymentReady"), want_message="1 of 1 replicas are available"),
     "some are available": Case(
@@ -127,11 +127,11 @@ POOLS = {
 def test_a_pool_of_which(case: Case) -> None:
     pool = a_stock_pool("p").replicas(case.wanted).at_generation(7).object()
     seen = pool_status.Observed(pool, case.workload, blocked=case.blocked)
-    verdict = pool_status.readiness(seen)
-    status = pool_status.status(seen, verdict)
-    assert (status.phase, verdict.reason) == case.want
-    assert case.want_message in verdict.message
-    assert status.observedGeneration == verdict.condition(7).observedGeneration == 7
+    outcome = pool_status.readiness(seen)
+    status = pool_status.status(seen, outcome)
+    assert (status.phase, outcome.reason) == case.want
+    assert case.want_message in outcome.message
+    assert status.observedGeneration == outcome.condition(7).observedGeneration == 7
     assert status.allocated == max(case.wanted - status.available, 0)
     assert status.selector == "runtime.lokiwager.io/pool=p"
 
@@ -160,7 +160,7 @@ UNITS = {
     ),
     "its stock is not released": Case(
         status=None,
-        blocked=Verdict("progressing", "AwaitingStock", "stock unit s is not released yet"),
+        blocked=Readiness("progressing", "AwaitingStock", "stock unit s is not released yet"),
         want=("Progressing", "AwaitingStock"),
     ),
 }
@@ -170,10 +170,10 @@ UNITS = {
 def test_a_unit_of_which(case: Case) -> None:
     unit = a_unit("u").at_generation(7).object()
     seen = unit_status.Observed(unit, case.workload, blocked=case.blocked)
-    verdict = unit_status.readiness(seen)
-    status = unit_status.status(seen, verdict)
-    assert (status.phase, verdict.reason) == case.want
-    assert case.want_message in verdict.message
+    outcome = unit_status.readiness(seen)
+    status = unit_status.status(seen, outcome)
+    assert (status.phase, outcome.reason) == case.want
+    assert case.want_message in outcome.message
     assert status.observedGeneration == 7
 
 

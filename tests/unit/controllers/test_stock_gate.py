@@ -12,11 +12,11 @@ from gpu_runtime.api.v1alpha1.labels import OPERATION
 from gpu_runtime.controllers.gpuunit.admission import Refuse, Remove, Wait
 from gpu_runtime.controllers.gpuunit.status import Observed, status
 from gpu_runtime.controllers.gpuunit.stock_gate import Listed, is_gated, listing
-from gpu_runtime.controllers.verdict import Verdict
+from gpu_runtime.controllers.readiness import Readiness
 
 UNIT = a_stock_unit("batch-002").with_uid("mine").annotated({OPERATION_UID: "op", STOCK_ORDINAL: "2"})
 UNIT = UNIT.labelled({OPERATION: "record"})
-READY, PROGRESSING = Verdict("ready", "UnitReady", ""), Verdict("progressing", "UnitProgressing", "")
+READY, PROGRESSING = Readiness("ready", "UnitReady", ""), Readiness("progressing", "UnitProgressing", "")
 
 
 def a_record(phase: str, *units: str) -> OperationBuilder:
@@ -58,7 +58,7 @@ def test_stock_made_by_hand_and_stock_that_was_ready_before_are_not_held_back() 
 
 @mutant(
     "controllers/gpuunit/status.py",
-    "before.listed or (seen.listed and before.phase != PHASES[verdict.state])",
+    "before.listed or (seen.listed and before.phase != PHASES[outcome.state])",
     "seen.listed",
 )
 def test_stock_of_an_earlier_version_is_remembered_as_listed_only_with_a_write_that_is_due_anyway() -> None:

@@ -11,7 +11,7 @@ from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import OPERATION_UID
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.controllers.markers import CONTROLLED_BY, REVISION
+from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.kube import Conflict, ServerError, Terminal
 from unit.controllers.table import Row, available, check, children_of
 

@@ -14,9 +14,9 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.child_kinds.network import NetworkPolicy, Service
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
-from gpu_runtime.controllers.kinds.network import NetworkPolicy, Service
-from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS, Deployment, PodView, ReplicaSetView
 from gpu_runtime.kube import OwnWrites, Store
 from gpu_runtime.kube.errors import Conflict
 from gpu_runtime.kube.resource import Resource

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
+from gpu_runtime.controllers.gpuunit.admitter import Admitter
 from gpu_runtime.service.units.handover import HandOver
 from unit.service.exploration.broken import BROKEN, BROKEN_CONTROLLERS
 from unit.service.exploration.scene import Scene, Violation
@@ -48,7 +48,7 @@ def test_taking_a_rule_out_is_noticed(broken: type[HandOver]) -> None:
 
 
 @pytest.mark.parametrize("broken", BROKEN_CONTROLLERS, ids=lambda each: each.__name__)
-def test_a_controller_that_does_not_wait_is_noticed(broken: type[UnitHandOver]) -> None:
+def test_a_controller_that_does_not_wait_is_noticed(broken: type[Admitter]) -> None:
     with pytest.raises(Violation, match="still holds the GPU"):
         _play_many(controller=broken)
 

@@ -18,20 +18,20 @@ from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template
 from gpu_runtime.api.v1alpha1.stock_batch import ordinal_of, seen_listed
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.gpuunit.handover import HandOver, Settled
-from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, envelope_of
+from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, Service
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.gpuunit.admitter import Admitter, Settled
+from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, pod_size
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
-from gpu_runtime.controllers.kinds.network import NETWORK_POLICIES, SERVICES, Service
-from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
-from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.labels import is_controlled_by
+from gpu_runtime.controllers.pod_size import PodSize
+from gpu_runtime.controllers.readiness import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.ready_status import ReadyStatus
-from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.controller import Result
@@ -44,7 +44,7 @@ class GPUUnitReconciler:
     caches: Caches
     children: ChildWriter[GPUUnit]
     status: ReadyStatus[GPUUnit]
-    handover: HandOver
+    admitter: Admitter
     teardown: Teardown
     gate: StockGate
     settings: ControllerManagerSettings
@@ -58,24 +58,24 @@ class GPUUnitReconciler:
         blocked: Blocked | None = None
         try:
             if not is_stock(unit, self.settings) and seen.workload is None:
-                await self.handover.admit(unit)
+                await self.admitter.admit(unit)
                 await self._end_stock(unit)
-                await self.handover.release(unit)
+                await self.admitter.release(unit)
             elif is_stock(unit, self.settings):
                 await self.gate.before(unit)
-            envelope = self._specification(unit)
+            size = self._specification(unit)
             await self._network(unit)
             seen = replace(seen, service=await self._service(unit), access_url=access_url(unit, self.settings))
-            seen = replace(seen, workload=await self._workload(seen, envelope))
+            seen = replace(seen, workload=await self._workload(seen, size))
             if is_stock(unit, self.settings):
                 seen = await self.gate.after(seen)
         except Settled:
             return Result()
         except Blocked as error:
             blocked = error
-            seen = replace(seen, blocked=error.verdict)
-        verdict = readiness(seen)
-        delay = await self.status.write(unit, status(seen, verdict), verdict, seen.workload)
+            seen = replace(seen, blocked=error.outcome)
+        outcome = readiness(seen)
+        delay = await self.status.write(unit, status(seen, outcome), outcome, seen.workload)
         return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     def _observed(self, unit: GPUUnit) -> Observed:
@@ -98,11 +98,11 @@ class GPUUnitReconciler:
             if source is not None:
                 await self.teardown.remove(source.key)
 
-    def _specification(self, unit: GPUUnit) -> Envelope:
+    def _specification(self, unit: GPUUnit) -> PodSize:
         spec = unit.spec
         problems = in_words([*template_errors(spec.template), *mount_errors(spec.storageMounts)])
         try:
-            envelope = envelope_of(unit)
+            size = pod_size(unit)
         except ValueError as error:
             raise invalid("; ".join([str(error), *problems])) from error
         if problems:
@@ -111,7 +111,7 @@ class GPUUnitReconciler:
             raise invalid("; ".join(unreachable), ACCESS_CONFIG_INVALID)
         if spec.serverless.enabled:
             raise invalid("spec.serverless: this version runs no serverless workers", SERVERLESS_CONFIG_INVALID)
-        return envelope
+        return size
 
     async def _network(self, unit: GPUUnit) -> None:
         wanted = network_policy(unit, self.settings)
@@ -127,10 +127,10 @@ class GPUUnitReconciler:
             await self.children.remove(unit, SERVICES, unit.metadata.key, self.caches.services)
             return None
 
-    async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
+    async def _workload(self, seen: Observed, size: PodSize) -> Workload:
         unit = seen.unit
         live = seen.workload.deployment if seen.workload else None
-        wanted = deployment(unit, envelope, self.settings, live)
+        wanted = deployment(unit, size, self.settings, live)
         with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
             made = await self.children.ensure(unit, DEPLOYMENTS, wanted, self.caches.deployments)
         return self.caches.workload(unit.metadata, made)

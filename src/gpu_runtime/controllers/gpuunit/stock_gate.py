@@ -14,11 +14,11 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.reasons import AWAITING_OPERATION
 from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, ordinal_of, place, seen_listed, unit_name
 from gpu_runtime.controllers.gpuunit.admission import Refuse, Remove, Wait
-from gpu_runtime.controllers.gpuunit.handover import EXECUTOR_SECONDS, Settled
+from gpu_runtime.controllers.gpuunit.admitter import EXECUTOR_SECONDS, Settled
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness
-from gpu_runtime.controllers.kinds.product import GPU_UNITS
 from gpu_runtime.controllers.operation_records import OperationRecords
-from gpu_runtime.controllers.verdict import invalid, waiting
+from gpu_runtime.controllers.product_kinds import GPU_UNITS
+from gpu_runtime.controllers.readiness import invalid, waiting
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import Clock
 from gpu_runtime.kube.errors import NotFound

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from gpu_runtime.api.meta.object import Key, ObjectMeta, OwnerReference
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.kinds.product import GPU_UNITS
-from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS, Deployment
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment
+from gpu_runtime.controllers.product_kinds import GPU_UNITS
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.store import Delta

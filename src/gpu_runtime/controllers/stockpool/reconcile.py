@@ -13,18 +13,18 @@ from gpu_runtime.api.v1alpha1.rules import template_errors
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.kinds.network import SERVICES, Service
-from gpu_runtime.controllers.kinds.product import STOCK_POOLS
-from gpu_runtime.controllers.kinds.workloads import DEPLOYMENTS
-from gpu_runtime.controllers.markers import is_controlled_by
+from gpu_runtime.controllers.child_kinds.network import SERVICES, Service
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.labels import is_controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
+from gpu_runtime.controllers.pod_size import PodSize
+from gpu_runtime.controllers.product_kinds import STOCK_POOLS
+from gpu_runtime.controllers.readiness import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.ready_status import ReadyStatus
-from gpu_runtime.controllers.stockpool.resources.deployment import deployment, envelope_of
+from gpu_runtime.controllers.stockpool.resources.deployment import deployment, pod_size
 from gpu_runtime.controllers.stockpool.resources.names import child_name
 from gpu_runtime.controllers.stockpool.resources.service import service
 from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
-from gpu_runtime.controllers.verdict import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.client import Client
@@ -54,14 +54,14 @@ class StockPoolReconciler:
                 with suppress(NotFound):
                     await self.client.delete(STOCK_POOLS, key, uid=pool.metadata.uid)
                 return Result()
-            envelope = self._specification(pool)
+            size = self._specification(pool)
             seen = replace(seen, service=await self._service(seen))
-            seen = replace(seen, workload=await self._workload(seen, envelope))
+            seen = replace(seen, workload=await self._workload(seen, size))
         except Blocked as error:
             blocked = error
-            seen = replace(seen, blocked=error.verdict)
-        verdict = readiness(seen)
-        delay = await self.status.write(pool, status(seen, verdict), verdict, seen.workload)
+            seen = replace(seen, blocked=error.outcome)
+        outcome = readiness(seen)
+        delay = await self.status.write(pool, status(seen, outcome), outcome, seen.workload)
         return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     async def _superseded(self, pool: StockPool) -> bool:
@@ -89,15 +89,15 @@ class StockPoolReconciler:
             service=served if served is not None and is_controlled_by(served.metadata, pool.metadata) else None,
         )
 
-    def _specification(self, pool: StockPool) -> Envelope:
+    def _specification(self, pool: StockPool) -> PodSize:
         problems = in_words(template_errors(pool.spec.template))
         try:
-            envelope = envelope_of(pool)
+            size = pod_size(pool)
         except ValueError as error:
             raise invalid("; ".join([str(error), *problems])) from error
         if problems:
             raise invalid("; ".join(problems))
-        return envelope
+        return size
 
     async def _service(self, seen: Observed) -> Service | None:
         pool, wanted = seen.pool, service(seen.pool)
@@ -108,10 +108,10 @@ class StockPoolReconciler:
             await self.children.remove(pool, SERVICES, key, self.caches.services)
             return None
 
-    async def _workload(self, seen: Observed, envelope: Envelope) -> Workload:
+    async def _workload(self, seen: Observed, size: PodSize) -> Workload:
         pool = seen.pool
         live = seen.workload.deployment if seen.workload else None
-        wanted = deployment(pool, envelope, self.settings, live)
+        wanted = deployment(pool, size, self.settings, live)
         with reported_as(DEPLOYMENT_SYNC_FAILED):
             made = await self.children.ensure(pool, DEPLOYMENTS, wanted, self.caches.deployments)
         return self.caches.workload(pool.metadata, made)

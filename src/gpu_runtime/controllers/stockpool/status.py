@@ -14,9 +14,9 @@ from gpu_runtime.api.v1alpha1.reasons import (
     SCALED_TO_ZERO,
 )
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolPhase, StockPoolStatus
-from gpu_runtime.controllers.kinds.network import Service
+from gpu_runtime.controllers.child_kinds.network import Service
+from gpu_runtime.controllers.readiness import Readiness, State
 from gpu_runtime.controllers.stockpool.resources.names import selector
-from gpu_runtime.controllers.verdict import State, Verdict
 from gpu_runtime.controllers.workload import Workload
 
 PHASES: dict[State, StockPoolPhase] = {
@@ -37,55 +37,55 @@ class Observed:
     pool: StockPool
     workload: Workload | None = None
     service: Service | None = None
-    blocked: Verdict | None = None
+    blocked: Readiness | None = None
 
     @property
     def available(self) -> int:
         return self.workload.deployment.status.availableReplicas if self.workload else 0
 
 
-Check = Callable[[Observed], Verdict | None]
+Check = Callable[[Observed], Readiness | None]
 
 
-def blocked(seen: Observed) -> Verdict | None:
+def blocked(seen: Observed) -> Readiness | None:
     return seen.blocked
 
 
-def scaled_to_zero(seen: Observed) -> Verdict | None:
+def scaled_to_zero(seen: Observed) -> Readiness | None:
     if seen.pool.spec.replicas or (seen.workload and not seen.workload.complete):
         return None
-    return Verdict("empty", SCALED_TO_ZERO, "no replicas are wanted")
+    return Readiness("empty", SCALED_TO_ZERO, "no replicas are wanted")
 
 
-def pods_fail(seen: Observed) -> Verdict | None:
+def pods_fail(seen: Observed) -> Readiness | None:
     failure = seen.workload.failure if seen.workload else None
-    return Verdict("failed", POD_STARTUP_FAILED, failure) if failure else None
+    return Readiness("failed", POD_STARTUP_FAILED, failure) if failure else None
 
 
-def pods_missing(seen: Observed) -> Verdict | None:
+def pods_missing(seen: Observed) -> Readiness | None:
     if seen.workload is not None and seen.workload.complete:
         return None
     message = f"{seen.available} of {seen.pool.spec.replicas} replicas are available"
-    return Verdict("progressing", DEPLOYMENT_PROGRESSING, message)
+    return Readiness("progressing", DEPLOYMENT_PROGRESSING, message)
 
 
 CHECKS: tuple[Check, ...] = (blocked, scaled_to_zero, pods_fail, pods_missing)
 
 
-def readiness(seen: Observed) -> Verdict:
+def readiness(seen: Observed) -> Readiness:
     """The first check that has something to say; Ready when none has."""
     for check in CHECKS:
-        if (verdict := check(seen)) is not None:
-            return verdict
-    return Verdict("ready", DEPLOYMENT_READY, f"{seen.available} of {seen.pool.spec.replicas} replicas are available")
+        if (outcome := check(seen)) is not None:
+            return outcome
+    return Readiness("ready", DEPLOYMENT_READY, f"{seen.available} of {seen.pool.spec.replicas} replicas are available")
 
 
-def status(seen: Observed, verdict: Verdict) -> StockPoolStatus:
+def status(seen: Observed, outcome: Readiness) -> StockPoolStatus:
     """The whole status but its conditions and time."""
     pool = seen.pool
     return structs.replace(
         pool.status,
-        phase=PHASES[verdict.state],
+        phase=PHASES[outcome.state],
         available=seen.available,
         allocated=max(pool.spec.replicas - seen.available, 0),
         replicas=seen.workload.deployment.status.replicas if seen.workload else 0,

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.provenance import provenance, source_of
-from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
-from gpu_runtime.controllers.verdict import waiting
+from gpu_runtime.controllers.gpuunit.admitter import Admitter
+from gpu_runtime.controllers.readiness import waiting
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.operations.records import Operations
@@ -83,14 +83,14 @@ class DeleteBeforeCommit(HandOver):
         return unit
 
 
-class BuildBesideStock(UnitHandOver):
+class BuildBesideStock(Admitter):
     """The controller builds without waiting for the stock and its pod."""
 
     async def release(self, unit: GPUUnit) -> None:
         return
 
 
-class BuildBesidePods(UnitHandOver):
+class BuildBesidePods(Admitter):
     """The controller waits for the stock, and not for its pod."""
 
     async def release(self, unit: GPUUnit) -> None:
@@ -107,4 +107,4 @@ BROKEN: tuple[type[HandOver], ...] = (
     ClaimTakenOver,
     DeleteBeforeCommit,
 )
-BROKEN_CONTROLLERS: tuple[type[UnitHandOver], ...] = (BuildBesideStock, BuildBesidePods)
+BROKEN_CONTROLLERS: tuple[type[Admitter], ...] = (BuildBesideStock, BuildBesidePods)

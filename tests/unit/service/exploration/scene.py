@@ -19,10 +19,9 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.provenance import is_inert, source_of
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
-from gpu_runtime.controllers.gpuunit.handover import Settled
-from gpu_runtime.controllers.markers import CONTROLLED_BY
-from gpu_runtime.controllers.verdict import Blocked
+from gpu_runtime.controllers.gpuunit.admitter import Admitter, Settled
+from gpu_runtime.controllers.labels import CONTROLLED_BY
+from gpu_runtime.controllers.readiness import Blocked
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
@@ -89,7 +88,7 @@ class Scene:
         self,
         choose: Choose,
         handover: type[HandOver] = HandOver,
-        controller: type[UnitHandOver] = UnitHandOver,
+        controller: type[Admitter] = Admitter,
         second: tuple[int, ...] = (),
     ) -> None:
         self.memory = Comparable()

@@ -8,7 +8,7 @@ from random import Random
 
 import structlog
 
-from gpu_runtime.controllers.gpuunit.handover import HandOver as UnitHandOver
+from gpu_runtime.controllers.gpuunit.admitter import Admitter
 from gpu_runtime.service.units.handover import HandOver
 from unit.service.exploration.memory import Process
 from unit.service.exploration.scene import Scene
@@ -113,9 +113,7 @@ def _drop(*_: object) -> dict[str, object]:
     raise structlog.DropEvent
 
 
-def random_schedule(
-    seed: int, handover: type[HandOver] = HandOver, controller: type[UnitHandOver] = UnitHandOver
-) -> int:
+def random_schedule(seed: int, handover: type[HandOver] = HandOver, controller: type[Admitter] = Admitter) -> int:
     """Plays one schedule of any length, in which each process may stop for ever anywhere; its number of steps."""
     rng = Random(seed)
     scene = Scene(rng.randrange, handover, controller)

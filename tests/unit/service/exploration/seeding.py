@@ -18,12 +18,12 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import UNFINISHED
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.controllers.gpuunit.handover import Settled
+from gpu_runtime.controllers.child_kinds.workloads import Deployment
+from gpu_runtime.controllers.gpuunit.admitter import Settled
 from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
-from gpu_runtime.controllers.kinds.workloads import Deployment
 from gpu_runtime.controllers.operation_records import OperationRecords
-from gpu_runtime.controllers.verdict import Blocked
+from gpu_runtime.controllers.readiness import Blocked
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound, Unreachable

@@ -9,7 +9,7 @@ from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE
-from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.labels import CONTROLLED_BY
 from gpu_runtime.kube.resource import Resource
 
 

@@ -6,28 +6,28 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.provenance import source_of
 from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.config import ControllerManagerSettings, SpecSettings
-from gpu_runtime.controllers.envelope import Envelope
+from gpu_runtime.controllers.child_kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.child_kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, labels, selector
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.kept_template import digest, keep
-from gpu_runtime.controllers.kinds.pod_template import PodTemplate
-from gpu_runtime.controllers.kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
-from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.labels import CONTROLLED_BY
+from gpu_runtime.controllers.pod_size import PodSize
 from gpu_runtime.controllers.runtime_pod import RuntimePod, accepts_connections
 
 
-def envelope_of(unit: GPUUnit) -> Envelope:
+def pod_size(unit: GPUUnit) -> PodSize:
     """What the unit's pod reserves. ValueError names the field that is not an amount."""
-    return Envelope.parse(gpu=unit.spec.gpu, memory=unit.spec.memory, cpu=unit.spec.cpu)
+    return PodSize.parse(gpu=unit.spec.gpu, memory=unit.spec.memory, cpu=unit.spec.cpu)
 
 
-def stock_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
-    """A pod that holds the envelope and ends at once when told to."""
+def stock_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings) -> PodTemplate:
+    """A pod that reserves the resources and ends at once when it is told to."""
     flavour = settings.specs.get(unit.spec.specName, SpecSettings())
     return RuntimePod(
         labels=_pod_labels(unit),
         image=settings.stock.image,
-        envelope=envelope,
+        size=size,
         environment=_environment(unit),
         grace_seconds=settings.stock.terminationGracePeriodSeconds,
         priority_class=flavour.stockPriorityClassName or settings.stock.priorityClassName,
@@ -36,7 +36,7 @@ def stock_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSett
     ).build()
 
 
-def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
+def active_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings) -> PodTemplate:
     """The user's pod, drawn to the node whose stock it consumed."""
     spec, source = unit.spec, source_of(unit)
     flavour = settings.specs.get(spec.specName, SpecSettings())
@@ -44,7 +44,7 @@ def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSet
     return RuntimePod(
         labels=_pod_labels(unit),
         image=spec.image or settings.stock.image,
-        envelope=envelope,
+        size=size,
         environment=_environment(unit),
         grace_seconds=spec.template.terminationGracePeriodSeconds or settings.units.terminationGracePeriodSeconds,
         priority_class=flavour.priorityClassName or settings.units.priorityClassName,
@@ -57,7 +57,7 @@ def active_pod(unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSet
 
 
 def deployment(
-    unit: GPUUnit, envelope: Envelope, settings: ControllerManagerSettings, live: Deployment | None
+    unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings, live: Deployment | None
 ) -> Deployment:
     """The Deployment that keeps the unit's one pod running. Its pod template is that of `live` if that still holds."""
     build = stock_pod if is_stock(unit, settings) else active_pod
@@ -65,7 +65,7 @@ def deployment(
         live,
         generation=unit.metadata.generation,
         source=digest(unit.spec),
-        build=lambda: build(unit, envelope, settings),
+        build=lambda: build(unit, size, settings),
     )
     return Deployment(
         metadata=child_meta(unit, kept.annotation),

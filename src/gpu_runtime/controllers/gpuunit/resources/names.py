@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpu_runtime.api.meta.object import ObjectMeta, controller_reference
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import GPU_UNIT_APP, UNIT
-from gpu_runtime.controllers.kinds.product import GPU_UNITS
-from gpu_runtime.controllers.markers import child_labels
+from gpu_runtime.controllers.labels import child_labels
+from gpu_runtime.controllers.product_kinds import GPU_UNITS
 
 
 def labels(unit: GPUUnit) -> dict[str, str]:

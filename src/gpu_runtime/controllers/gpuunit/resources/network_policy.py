@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.config import ControllerManagerSettings
-from gpu_runtime.controllers.gpuunit.resources.names import child_meta, selector
-from gpu_runtime.controllers.gpuunit.role import is_stock
-from gpu_runtime.controllers.kinds.network import (
+from gpu_runtime.controllers.child_kinds.network import (
     EgressRule,
     IpBlock,
     NetworkPolicy,
@@ -14,7 +12,9 @@ from gpu_runtime.controllers.kinds.network import (
     Peer,
     PolicyPort,
 )
-from gpu_runtime.controllers.kinds.workloads import LabelSelector
+from gpu_runtime.controllers.child_kinds.workloads import LabelSelector
+from gpu_runtime.controllers.gpuunit.resources.names import child_meta, selector
+from gpu_runtime.controllers.gpuunit.role import is_stock
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 DNS = [PolicyPort(protocol="TCP", port=53), PolicyPort(protocol="UDP", port=53)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.child_kinds.network import Service
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, selector
 from gpu_runtime.controllers.gpuunit.role import is_stock
-from gpu_runtime.controllers.kinds.network import Service
 from gpu_runtime.controllers.service_ports import cluster_service
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings, SpecSettings
-from gpu_runtime.controllers.envelope import Envelope
-from gpu_runtime.controllers.kept_template import digest, keep
-from gpu_runtime.controllers.kinds.pod_template import PodTemplate
-from gpu_runtime.controllers.kinds.workloads import (
+from gpu_runtime.controllers.child_kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.child_kinds.workloads import (
     Deployment,
     DeploymentSpec,
     LabelSelector,
     RollingUpdate,
     Strategy,
 )
-from gpu_runtime.controllers.markers import CONTROLLED_BY
+from gpu_runtime.controllers.kept_template import digest, keep
+from gpu_runtime.controllers.labels import CONTROLLED_BY
+from gpu_runtime.controllers.pod_size import PodSize
 from gpu_runtime.controllers.runtime_pod import RuntimePod
 from gpu_runtime.controllers.stockpool.resources.names import child_meta, labels, selector
 
@@ -22,18 +22,18 @@ NOT_IN_PODS = ("replicas",)
 """Fields of the spec that no pod depends on: scaling restarts nobody."""
 
 
-def envelope_of(pool: StockPool) -> Envelope:
+def pod_size(pool: StockPool) -> PodSize:
     """What each pod of the pool reserves. ValueError names the field that is not an amount."""
-    return Envelope.parse(gpu=pool.spec.gpu, memory=pool.spec.memory)
+    return PodSize.parse(gpu=pool.spec.gpu, memory=pool.spec.memory)
 
 
-def pod_template(pool: StockPool, envelope: Envelope, settings: ControllerManagerSettings) -> PodTemplate:
+def pod_template(pool: StockPool, size: PodSize, settings: ControllerManagerSettings) -> PodTemplate:
     """What each pod of the pool runs."""
     spec, flavour = pool.spec, settings.specs.get(pool.spec.specName, SpecSettings())
     return RuntimePod(
         labels={**labels(pool), CONTROLLED_BY: pool.metadata.uid},
         image=spec.image or settings.stock.image,
-        envelope=envelope,
+        size=size,
         environment={
             "SPEC_NAME": spec.specName,
             "POOL_NAME": pool.metadata.name,
@@ -48,14 +48,14 @@ def pod_template(pool: StockPool, envelope: Envelope, settings: ControllerManage
 
 
 def deployment(
-    pool: StockPool, envelope: Envelope, settings: ControllerManagerSettings, live: Deployment | None
+    pool: StockPool, size: PodSize, settings: ControllerManagerSettings, live: Deployment | None
 ) -> Deployment:
     """The Deployment that keeps the wanted number of pods. Its pod template is that of `live` if that still holds."""
     kept = keep(
         live,
         generation=pool.metadata.generation,
         source=digest(pool.spec, without=NOT_IN_PODS),
-        build=lambda: pod_template(pool, envelope, settings),
+        build=lambda: pod_template(pool, size, settings),
     )
     return Deployment(
         metadata=child_meta(pool, kept.annotation),

@@ -6,8 +6,8 @@ from gpu_runtime.api.meta.names import joined
 from gpu_runtime.api.meta.object import ObjectMeta, controller_reference
 from gpu_runtime.api.v1alpha1.labels import POOL, STOCK_POOL_APP
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.controllers.kinds.product import STOCK_POOLS
-from gpu_runtime.controllers.markers import child_labels
+from gpu_runtime.controllers.labels import child_labels
+from gpu_runtime.controllers.product_kinds import STOCK_POOLS
 
 
 def child_name(pool: StockPool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.controllers.kinds.network import Service
+from gpu_runtime.controllers.child_kinds.network import Service
 from gpu_runtime.controllers.service_ports import cluster_service
 from gpu_runtime.controllers.stockpool.resources.names import child_meta, selector
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.controllers.verdict import Blocked, Verdict, invalid, reported_as, waiting
+from gpu_runtime.controllers.readiness import Blocked, Readiness, invalid, reported_as, waiting
 from gpu_runtime.kube import NameConflict, Result, Terminal, Unreachable
 from gpu_runtime.kube.errors import Cause, KubeError, Status, StatusDetails, error_from_status
 
@@ -30,7 +30,7 @@ def test_a_person_is_told_when(
 ) -> None:
     with pytest.raises(Blocked) as blocked, reported_as("DeploymentSyncFailed"):
         raise error
-    assert blocked.value.verdict == Verdict("failed", reason, str(error))
+    assert blocked.value.outcome == Readiness("failed", reason, str(error))
     if then is None:
         assert blocked.value.result() == Result(seconds)
     else:

@@ -26,7 +26,7 @@ State = Literal["ready", "progressing", "failed", "empty"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Readiness:
     """Ready or not, why, and in which of four states."""
 
     state: State
@@ -39,14 +39,14 @@ class Verdict:
 
 
 class Blocked(Exception):
-    """A phase cannot go on. The verdict goes into the status; then `error` decides when to try again.
+    """A phase cannot go on. The outcome goes into the status; then `error` decides when to try again.
 
     Without an error and without seconds, the change that lifts the block brings the object back by itself.
     """
 
-    def __init__(self, verdict: Verdict, *, error: Exception | None = None, seconds: float | None = None) -> None:
-        super().__init__(verdict.message)
-        self.verdict = verdict
+    def __init__(self, outcome: Readiness, *, error: Exception | None = None, seconds: float | None = None) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
         self.error = error
         self.seconds = seconds
 
@@ -64,27 +64,27 @@ def in_words(errors: Iterable[FieldError]) -> list[str]:
 
 def waiting(reason: str, message: str, seconds: float | None = None) -> Blocked:
     """Blocked by something that passes."""
-    return Blocked(Verdict("progressing", reason, message), seconds=seconds)
+    return Blocked(Readiness("progressing", reason, message), seconds=seconds)
 
 
 def invalid(message: str, reason: str = INVALID_SPEC) -> Blocked:
     """Blocked until the spec changes: trying again cannot help."""
-    return Blocked(Verdict("failed", reason, message), error=Terminal(message))
+    return Blocked(Readiness("failed", reason, message), error=Terminal(message))
 
 
 @contextmanager
 def reported_as(reason: str) -> Iterator[None]:
-    """Refusals of a child become the verdict that a person can act on; passing trouble is retried without a word."""
+    """Refusals of a child become the outcome that a person can act on; passing trouble is retried without a word."""
     try:
         yield
     except (Conflict, TooManyRequests):
         raise
     except NameConflict as error:
         # Nobody tells us when the foreign object goes: it is not ours to watch.
-        raise Blocked(Verdict("failed", NAME_CONFLICT, str(error)), seconds=NAME_CONFLICT_SECONDS) from error
+        raise Blocked(Readiness("failed", NAME_CONFLICT, str(error)), seconds=NAME_CONFLICT_SECONDS) from error
     except (Invalid, BadRequest) as error:
         raise invalid(str(error)) from error
     except ApiError as error:
         if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
             raise Terminal(str(error)) from error  # the owner is about to go as well
-        raise Blocked(Verdict("failed", reason, str(error)), error=error) from error
+        raise Blocked(Readiness("failed", reason, str(error)), error=error) from error

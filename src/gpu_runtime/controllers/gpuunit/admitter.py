@@ -17,12 +17,12 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.provenance import Source, is_inert, provenance, source_of
 from gpu_runtime.api.v1alpha1.reasons import AWAITING_STOCK, POD_STATUS_SYNC_FAILED
 from gpu_runtime.controllers.caches import BY_UID, Caches
+from gpu_runtime.controllers.child_kinds.workloads import PODS, PodView
 from gpu_runtime.controllers.gpuunit.admission import Admit, Refuse, Remove, Wait, admission
 from gpu_runtime.controllers.gpuunit.teardown import is_ending
-from gpu_runtime.controllers.kinds.product import GPU_UNITS, OPERATIONS
-from gpu_runtime.controllers.kinds.workloads import PODS, PodView
-from gpu_runtime.controllers.markers import controlled_by
-from gpu_runtime.controllers.verdict import invalid, reported_as, waiting
+from gpu_runtime.controllers.labels import controlled_by
+from gpu_runtime.controllers.product_kinds import GPU_UNITS, OPERATIONS
+from gpu_runtime.controllers.readiness import invalid, reported_as, waiting
 from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import Clock
@@ -41,7 +41,7 @@ class Settled(Exception):
 
 
 @dataclass(frozen=True)
-class HandOver:
+class Admitter:
     """Reads Operations live, one read a decision: a cached record may say Pending long after the commit."""
 
     client: Client

@@ -1,17 +1,17 @@
-"""The resources that an object reserves."""
+"""The resources that one pod reserves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.controllers.kinds.pod_template import Resources
+from gpu_runtime.controllers.child_kinds.pod_template import Resources
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
-class Envelope:
+class PodSize:
     """CPU, memory and GPUs of one pod, request equal to limit: nobody else is promised what a pod may use."""
 
     gpu: int = 0
@@ -19,8 +19,8 @@ class Envelope:
     cpu: Quantity | None = None
 
     @classmethod
-    def parse(cls, *, gpu: int, memory: str | None, cpu: str | None = None) -> Envelope:
-        """ValueError names the field when an amount is none; it was written by hand, past the API."""
+    def parse(cls, *, gpu: int, memory: str | None, cpu: str | None = None) -> PodSize:
+        """ValueError names the field whose text is not an amount. Specs written with kubectl may hold such text."""
         return cls(gpu, _amount("spec.memory", memory), _amount("spec.cpu", cpu))
 
     @property

@@ -7,8 +7,8 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from gpu_runtime.api.meta.object import ObjectMeta
-from gpu_runtime.controllers.kinds.pod_template import PodTemplate
-from gpu_runtime.controllers.markers import CONTROLLED_BY, REVISION
+from gpu_runtime.controllers.child_kinds.pod_template import PodTemplate
+from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.kube.resource import Resource
 
 

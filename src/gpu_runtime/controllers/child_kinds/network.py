@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from gpu_runtime.api.meta.object import ObjectMeta
-from gpu_runtime.controllers.kinds.workloads import LabelSelector
+from gpu_runtime.controllers.child_kinds.workloads import LabelSelector
 from gpu_runtime.kube.resource import Resource
 
 
