@@ -8,9 +8,9 @@ import pytest
 from equipment.builders import a_stock_pool
 from gpu_runtime.config import SpecSettings
 from gpu_runtime.controllers.child_kinds.pod_template import Env, PodTemplate
-from gpu_runtime.controllers.gpuunit import reconcile as gpuunit
+from gpu_runtime.controllers.gpuunit.resources import deployment as unit_deployment
 from gpu_runtime.controllers.gpuunit.resources.deployment import active_pod
-from gpu_runtime.controllers.stockpool import reconcile as stockpool
+from gpu_runtime.controllers.stockpool.resources import deployment as pool_deployment
 from gpu_runtime.controllers.stockpool.resources.deployment import pod_template
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import World
@@ -27,8 +27,8 @@ def newer(template: PodTemplate) -> PodTemplate:
 
 @pytest.fixture
 def newer_version(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(gpuunit, "active_pod", lambda *args: newer(active_pod(*args)))
-    monkeypatch.setattr(stockpool, "pod_template", lambda *args: newer(pod_template(*args)))
+    monkeypatch.setattr(unit_deployment, "active_pod", lambda *args: newer(active_pod(*args)))
+    monkeypatch.setattr(pool_deployment, "pod_template", lambda *args: newer(pod_template(*args)))
     return monkeypatch
 
 
