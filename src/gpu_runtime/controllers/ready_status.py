@@ -62,7 +62,8 @@ class ReadyStatus(Generic[T]):
     def of(
         cls, resource: Resource[T], cache: OwnWrites[T], client: Client, clock: Clock, recorder: Recorder | None
     ) -> ReadyStatus[T]:
-        return cls(StatusWriter(resource, cache, client, (READY,), "lastSyncTime", clock), recorder)
+        writer = StatusWriter(resource, cache, client, owns=(READY,), time_field="lastSyncTime", clock=clock)
+        return cls(writer, recorder)
 
     async def write(
         self, obj: T, status: PhasedStatus, outcome: Readiness, workload: Workload | None = None

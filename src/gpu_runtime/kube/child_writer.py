@@ -41,12 +41,12 @@ class ChildWriter(Generic[P]):
 
     async def ensure(self, parent: P, resource: Resource[T], desired: T, cache: OwnWrites[T]) -> T:
         """Makes the child be as `desired`, and returns it as it then is."""
-        cached = cache.get(desired.metadata.key)
-        written = await self.children.ensure(resource, desired, cached)
+        written = await self.children.ensure(resource, desired, cache.get(desired.metadata.key))
         if self.recorder is not None and (repair := REPAIRS.get(written.change)) and self.is_complete(parent):
             message = f"{resource.kind} {desired.metadata.name} {repair}"
             self.recorder.event(self.owner, parent, DRIFT_REPAIRED, message)
-        if cached is None and not self.children.ownership.is_collected:
+        # Only a child that this call created is certain to hold no data.
+        if written.change is Change.CREATED and not self.children.ownership.is_collected:
             await self._check_owner(parent, resource, written.object, desired.metadata.finalizers)
         return cache.wrote(written.object)
 
@@ -63,8 +63,8 @@ class ChildWriter(Generic[P]):
         the version of another object, and the garbage collector does not know this child. A deletion that begins after
         this read finds the child in its own cleanup.
 
-        A crash before this check can leave a child whose owner is gone. `owned_by_annotation` brings the owner's key
-        for it, and the reconciler decides: the child may hold data.
+        A crash or a lost answer before this check can leave a child whose owner is gone. `owned_by_annotation` brings
+        the owner's key for it, and the reconciler decides: such a child may hold data.
         """
         client, meta = self.children.client, parent.metadata
         try:
