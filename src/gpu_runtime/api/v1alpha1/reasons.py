@@ -24,8 +24,6 @@ SERVICE_SYNC_FAILED = "ServiceSyncFailed"
 # GPUUnit
 UNIT_READY = "UnitReady"
 UNIT_PROGRESSING = "UnitProgressing"
-STOCK_READY = "StockReady"
-STOCK_NOT_READY = "StockNotReady"
 AWAITING_STOCK = "AwaitingStock"
 AWAITING_OPERATION = "AwaitingOperation"
 STORAGE_NOT_READY = "StorageNotReady"
