@@ -1,4 +1,4 @@
-"""Everything that the reconcilers read, each kind cached once: our own kinds, and of the others what we made."""
+"""The caches of the reconcilers: all objects of our own kinds, and the objects of built-in kinds that we made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BY_OPERATION = "operation"
 
 @dataclass(frozen=True)
 class Caches:
-    """One store a kind. Pods and ReplicaSets are found by the UID of the pool or unit that they run for."""
+    """One cache for each kind. Pods and ReplicaSets are indexed by the UID of the pool or unit that they run for."""
 
     pools: OwnWrites[StockPool]
     units: OwnWrites[GPUUnit]
@@ -67,7 +67,7 @@ class Caches:
         return caches
 
     def workload(self, owner: ObjectMeta, deployment: Deployment) -> Workload:
-        """The Deployment with what was made for it."""
+        """The Deployment with its ReplicaSets and pods."""
         return Workload(deployment, self.replica_sets.find(BY_UID, owner.uid), self.pods.find(BY_UID, owner.uid))
 
 

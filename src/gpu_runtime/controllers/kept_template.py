@@ -1,8 +1,8 @@
-"""A pod template is built once for each spec and kept with its Deployment: upgrading us restarts nobody.
+"""A pod template is built once for each spec and kept with its Deployment, so that an upgrade restarts no pod.
 
-A newer builder, or new platform settings, would make another template for the same spec; writing it would restart every
-pod. So the template stands in an annotation of the Deployment with what it was built from; as long as that holds, drift
-is repaired to the kept copy. The builder is asked again with the next change of the spec.
+A newer builder or new platform settings can make another template for the same spec, and writing it would restart every
+pod. So an annotation of the Deployment keeps the template and what it was built from. Drift is repaired to this copy. A
+new template is built when the spec changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpu_runtime.controllers.child_kinds.workloads import Deployment
 from gpu_runtime.controllers.labels import POD_TEMPLATE
 
 LARGEST_COPY = 200_000
-"""All annotations of an object together may have 256 KiB; a larger template is kept by its source alone."""
+"""The annotations of an object may have 256 KiB in all. Of a larger template only the digest of its spec is kept."""
 
 
 class _Copy(Struct, frozen=True, omit_defaults=True):
@@ -45,13 +45,14 @@ def keep(
 ) -> KeptTemplate:
     """The template kept with the Deployment if it was made for this spec, else a new one.
 
-    `source` digests the part of the spec that pods depend on: a new generation that leaves it as it was (scaling) keeps
-    the template too. An equal generation alone suffices: a version of ours that digests otherwise changes nothing.
+    `source` is a digest of the part of the spec that pods depend on: a new generation with the same digest (scaling)
+    keeps the template. The same generation keeps it whatever the digest: another version may compute the digest
+    differently.
     """
     text = deployment.metadata.annotations.get(POD_TEMPLATE, "") if deployment is not None else ""
     copy = _read(text)
     if copy is not None and copy.generation == generation:
-        # The text as it was found: written anew by another version it might differ, and that would be a write.
+        # Return the text unchanged: another version may encode it differently, and that would cause a write.
         return KeptTemplate(copy.template or build(), {POD_TEMPLATE: text})
     kept = copy.template if copy is not None and copy.source == source else None
     template = kept or build()
@@ -59,7 +60,7 @@ def keep(
 
 
 def digest(spec: Struct, *, without: tuple[str, ...] = ()) -> str:
-    """A digest of a spec less the fields that pods do not depend on."""
+    """A digest of a spec without the fields that pods do not depend on."""
     fields = {name: value for name, value in msgspec.to_builtins(spec).items() if name not in without}
     return hashlib.sha256(msgspec.json.encode(fields, order="deterministic")).hexdigest()[:16]
 
@@ -73,4 +74,4 @@ def _read(text: str) -> _Copy | None:
     try:
         return _DECODER.decode(text) if text else None
     except msgspec.MsgspecError:
-        return None  # edited by hand: what it was is lost, and the builder is asked
+        return None  # somebody edited it; build a new template

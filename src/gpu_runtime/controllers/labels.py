@@ -1,4 +1,4 @@
-"""Labels and annotations by which the reconcilers find their own again."""
+"""Labels and annotations of the children, and how a child is matched to its owner."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from gpu_runtime.api.v1alpha1.group import GROUP
 from gpu_runtime.api.v1alpha1.labels import APP_NAME, MANAGED_BY, MANAGER
 
 MANAGED = f"{MANAGED_BY}={MANAGER}"
-"""Selector of everything that we made: caches hold nothing else."""
+"""Selector of all objects that we made. Caches of built-in kinds hold nothing else."""
 
 CONTROLLED_BY = f"{GROUP}/controlled-by"
-"""Label of pods and ReplicaSets: UID of the object that they run for. Names come back, UIDs never do."""
+"""Label of pods and ReplicaSets: UID of the object that they run for. UIDs are never reused, names are."""
 
 REVISION = "deployment.kubernetes.io/revision"
-"""Annotation of Deployments and ReplicaSets, by their controller: equal for a Deployment and its current ReplicaSet."""
+"""Annotation that Kubernetes sets: a Deployment and its current ReplicaSet have the same revision."""
 
 POD_TEMPLATE = f"{GROUP}/pod-template"
-"""Annotation of a Deployment: the pod template as it was built for the spec that it serves."""
+"""Annotation of a Deployment: the pod template that was built for the owner's current spec."""
 
 
 def child_labels(app: str, role: str, name: str) -> dict[str, str]:
-    """Labels of every child: `role` is the label key that names the owner, and selects its pods."""
+    """Labels of every child. `role` is the label key that holds the owner's name; Services select pods by it."""
     return {APP_NAME: app, MANAGED_BY: MANAGER, role: name}
 
 
 def controlled_by(obj_labels: dict[str, str]) -> tuple[str, ...]:
-    """The UID in CONTROLLED_BY, as an index wants it."""
+    """The UID in the label CONTROLLED_BY, as an index function returns it."""
     uid = obj_labels.get(CONTROLLED_BY)
     return (uid,) if uid else ()
 
 
 def is_controlled_by(child: ObjectMeta, owner: ObjectMeta) -> bool:
-    """Whether `owner`, this very object, controls the child."""
+    """Whether `owner` controls the child, by UID."""
     reference = child.controller
     return reference is not None and reference.uid == owner.uid

@@ -1,4 +1,4 @@
-"""Operations as the reconcilers read them: unfinished ones from a cache, others by one live read each."""
+"""Reads Operations for the reconcilers: unfinished ones from a cache, finished ones by one live read each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OperationRecords:
         """The record of this name and UID. None is final: it comes from the server, and UIDs are never reused."""
         if (record := self.known(uid)) is not None:
             return record
-        # In all namespaces: a controller with a wrong namespace in its settings must not take the record for gone.
+        # In all namespaces: with a wrong namespace in its settings, a controller must not take the record for deleted.
         listing = await self._client.list(Query(OPERATIONS, fields=f"metadata.name={name}"))
         if listing.skipped:
             raise invalid(f"its operation {name} cannot be read: {listing.skipped[0].problem}")

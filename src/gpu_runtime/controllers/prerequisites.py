@@ -1,4 +1,4 @@
-"""What must be installed before controllers can work, asked for at start so that a person is told at once."""
+"""Checks at start whether everything is installed that the controllers need, and logs what is missing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ INSTALL = "kubectl apply -k config/default"
 
 
 async def report_missing(client: Client, settings: ControllerManagerSettings) -> None:
-    """Says what is missing; work begins as soon as it is there, without a restart."""
+    """Logs what is missing. The controllers begin without a restart once it is installed."""
     log = structlog.get_logger("prerequisites")
     for line in await missing(client, settings):
         log.warning("missing", problem=f"{line}: {INSTALL}")
 
 
 async def missing(client: Client, settings: ControllerManagerSettings) -> list[str]:
-    """One line for each thing that is not there; what could not be asked for is not called missing."""
+    """One line for each missing thing. If the server cannot be asked, nothing is reported as missing."""
     try:
         kinds = await _missing_kinds(client)
         return kinds + [what for what, path in _wanted(settings) if not await _exists(client, path)]

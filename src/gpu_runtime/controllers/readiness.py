@@ -1,4 +1,4 @@
-"""What a status chain finds: the Ready condition and the phase that goes with it."""
+"""The outcome of the Ready checks, and the errors that end a reconcile with such an outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ State = Literal["ready", "progressing", "failed", "empty"]
 
 @dataclass(frozen=True)
 class Readiness:
-    """Ready or not, why, and in which of four states."""
+    """The Ready condition of an object and the state from which its phase follows."""
 
     state: State
     reason: str
@@ -39,9 +39,9 @@ class Readiness:
 
 
 class Blocked(Exception):
-    """A phase cannot go on. The outcome goes into the status; then `error` decides when to try again.
+    """A step of the reconcile cannot go on. The outcome goes into the status; `error` or `seconds` says when to retry.
 
-    Without an error and without seconds, the change that lifts the block brings the object back by itself.
+    Without either, a watched change brings the object back.
     """
 
     def __init__(self, outcome: Readiness, *, error: Exception | None = None, seconds: float | None = None) -> None:
@@ -51,40 +51,40 @@ class Blocked(Exception):
         self.seconds = seconds
 
     def result(self) -> Result:
-        """What the reconcile ends with, once the status says why."""
+        """How the reconcile ends after its status was written."""
         if self.error is not None:
             raise self.error
         return Result(self.seconds)
 
 
 def in_words(errors: Iterable[FieldError]) -> list[str]:
-    """Errors of a spec as its author reads them, each with its field."""
+    """One line for each error, with the path of its field."""
     return [f"spec.{error.field}: {error.message}" for error in errors]
 
 
 def waiting(reason: str, message: str, seconds: float | None = None) -> Blocked:
-    """Blocked by something that passes."""
+    """Blocked for now: the object is progressing."""
     return Blocked(Readiness("progressing", reason, message), seconds=seconds)
 
 
 def invalid(message: str, reason: str = INVALID_SPEC) -> Blocked:
-    """Blocked until the spec changes: trying again cannot help."""
+    """Blocked until the spec changes. A retry cannot help."""
     return Blocked(Readiness("failed", reason, message), error=Terminal(message))
 
 
 @contextmanager
 def reported_as(reason: str) -> Iterator[None]:
-    """Refusals of a child become the outcome that a person can act on; passing trouble is retried without a word."""
+    """Turns a refused write of a child into Blocked with this reason. Conflicts and 429 are only retried."""
     try:
         yield
     except (Conflict, TooManyRequests):
         raise
     except NameConflict as error:
-        # Nobody tells us when the foreign object goes: it is not ours to watch.
+        # Our caches do not hold the foreign object, so no event tells us when it is deleted.
         raise Blocked(Readiness("failed", NAME_CONFLICT, str(error)), seconds=NAME_CONFLICT_SECONDS) from error
     except (Invalid, BadRequest) as error:
         raise invalid(str(error)) from error
     except ApiError as error:
         if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
-            raise Terminal(str(error)) from error  # the owner is about to go as well
+            raise Terminal(str(error)) from error  # the owner is deleted with the namespace
         raise Blocked(Readiness("failed", reason, str(error)), error=error) from error

@@ -1,4 +1,4 @@
-"""The reconcilers with their caches and the changes that concern them, added to a manager."""
+"""Adds the reconcilers to a manager, with their caches and the changes that trigger them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_controllers(
     recorder: Recorder | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> dict[str, Controller]:
-    """Adds every controller of the process, by its name."""
+    """Adds all controllers of the process and returns them by name."""
     caches = Caches.of(manager)
     records = OperationRecords(manager.client, caches.unfinished)
     return {
@@ -50,7 +50,7 @@ def add_controllers(
 
 
 def urgency(workload: Deployment) -> int:
-    """FIRST for a Deployment that runs: only the status of its owner is left to write, and somebody waits for that.
+    """FIRST for a Deployment that runs: only its owner's status is left to write, and a user waits for it.
 
     In a burst, it would otherwise wait behind hundreds of objects that each take several requests to build.
     """
@@ -121,8 +121,8 @@ def _gpu_units(
     )
     sources: list[Source[Any]] = [
         primary(caches.units.store, urgent=lambda unit: not is_stock(unit, settings)),
-        # Primary, so that a start looks at every Deployment too: its unit may have been deleted while nobody led. Unit
-        # and Deployment have the same name, so the key fits both.
+        # Primary, so that a start also reconciles every Deployment: its unit may have been deleted while no process
+        # led. A unit and its Deployment have the same name, so the key fits both.
         replace(owned(caches.deployments.store, GPU_UNITS, urgent=urgency), is_primary=True),
         owned(caches.services.store, GPU_UNITS),
         owned(caches.policies.store, GPU_UNITS),

@@ -22,7 +22,7 @@ PLACEHOLDER = ["sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wai
 
 @dataclass(frozen=True)
 class RuntimePod:
-    """Everything that decides a pod. `template` is what the user wants to run; empty, a placeholder runs."""
+    """All inputs of a pod. `template` is what the user wants to run; if it is empty, a placeholder runs."""
 
     labels: dict[str, str]
     image: str
@@ -94,7 +94,7 @@ class RuntimePod:
             readinessProbe=probe(template.readinessProbe) if template.readinessProbe else self.readiness,
             securityContext=self.security,
             volumeMounts=mounts,
-            # The end of the log then stands in the pod's status when the program left no message of its own.
+            # Without a message of the program itself, the pod's status then shows the end of its log.
             terminationMessagePolicy="FallbackToLogsOnError",
         )
 
@@ -111,7 +111,7 @@ class RuntimePod:
 
 
 def prefer_node(name: str) -> pod.Affinity | None:
-    """Draws a pod to one node, by the node's own name: its hostname label may be another."""
+    """Prefers one node, by metadata.name: the hostname label of a node may differ."""
     if not name:
         return None
     itself = pod.NodeRequirement(key="metadata.name", operator="In", values=[name])
@@ -120,7 +120,7 @@ def prefer_node(name: str) -> pod.Affinity | None:
 
 
 def probe(wanted: api.Probe) -> pod.Probe:
-    """The template's own probe."""
+    """The probe that the template asks for."""
     http, tcp, run = wanted.httpGet, wanted.tcpSocket, wanted.exec
     return pod.Probe(
         httpGet=pod.HttpGet(path=http.path, port=http.port, scheme=http.scheme) if http else None,
@@ -148,6 +148,6 @@ def _env(wanted: api.EnvVar) -> pod.Env:
 
 
 def _in_memory(memory: Quantity | None) -> pod.EmptyDir:
-    """Frameworks exchange tensors through /dev/shm, and 64Mi is too little. What lies there counts as memory."""
+    """Frameworks exchange tensors through /dev/shm, and 64Mi is too little. Its content counts as memory of the pod."""
     half = Quantity.parse(str(memory.value // 2 // 1024) + "Ki") if memory else None
     return pod.EmptyDir(medium="Memory", sizeLimit=str(half) if half else None)

@@ -1,4 +1,4 @@
-"""The most useful reason why pods do not come up, as kubelet, scheduler and quota put it."""
+"""Why pods do not start, in the words of the kubelet, the scheduler or the quota."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CRASH_LOOP = "CrashLoopBackOff"
 
 
 class Rank(IntEnum):
-    """Of several causes the one nearest to the user's own program is told: it is the one to act on."""
+    """Order of causes. The one nearest to the user's program is reported, because the user can act on it."""
 
     CRASHED = 1
     CANNOT_START = 2
@@ -31,11 +31,11 @@ def startup_failure(pods: Iterable[PodView], replica_set: ReplicaSetView) -> str
     found = [
         (rank, pod.metadata.name, message)
         for pod in pods
-        if pod.metadata.deletionTimestamp is None  # it was told to end, and how it ends is no failure
+        if pod.metadata.deletionTimestamp is None  # how a deleted pod ends is not a failure
         for rank, message in _causes(pod)
     ]
     if found:
-        # By rank, then by name: with several pods in trouble the answer must not flutter.
+        # By rank, then by name, so that the message stays the same while several pods fail.
         _, name, message = min(found)
         return f"Pod {name}{message}"
     refused = _condition(replica_set.status.conditions, "ReplicaFailure")
@@ -45,7 +45,7 @@ def startup_failure(pods: Iterable[PodView], replica_set: ReplicaSetView) -> str
 
 
 def startup_progress(pod: PodView) -> str:
-    """What a pod without trouble still waits for."""
+    """What a starting pod waits for."""
     name, node = pod.metadata.name, pod.spec.nodeName
     if not node:
         return f"Pod {name} waits for a node"

@@ -1,4 +1,4 @@
-"""How a Deployment fares: done, on the way, or kept from it, in the words of the cause."""
+"""The state of a Deployment with its pods: complete, progressing or failing, and why."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Workload:
 
     @property
     def observed(self) -> bool:
-        """Whether what the status says is about the spec as it is now."""
+        """Whether the status is about the current spec."""
         return self.deployment.status.observedGeneration >= self.deployment.metadata.generation
 
     @property
     def complete(self) -> bool:
-        """All wanted pods run the current template and are available, and none of an older one is left."""
+        """Whether all wanted pods run the current template and are available, and no older pod is left."""
         status, wanted = self.deployment.status, self.deployment.spec.replicas
         if self.deployment.metadata.deletionTimestamp is not None:
             return False
@@ -33,13 +33,13 @@ class Workload:
 
     @property
     def failure(self) -> str | None:
-        """Why the pods of the current template do not come up, if something keeps them from it."""
+        """Why the pods of the current template do not start, if something prevents it."""
         current = self._current_replica_set()
         return startup_failure(self._pods_of(current), current) if current is not None else None
 
     @property
     def progress(self) -> str:
-        """How far the one pod of the workload is on its way up."""
+        """What the newest pod of the current template waits for."""
         current = self._current_replica_set()
         pods = [pod for pod in self._pods_of(current) if pod.metadata.deletionTimestamp is None] if current else []
         if not pods:
@@ -49,12 +49,12 @@ class Workload:
 
     @property
     def node(self) -> str:
-        """The node that a pod of it runs on, and stays on until it is replaced."""
+        """The node of its newest pod."""
         placed = [pod for pod in self.pods if pod.spec.nodeName and pod.metadata.deletionTimestamp is None]
         return max(placed, key=_age).spec.nodeName if placed else ""
 
     def _current_replica_set(self) -> ReplicaSetView | None:
-        """That of the template as it is now; while the Deployment's status is behind its spec, there is none to see."""
+        """The ReplicaSet of the current template; None while the Deployment's status is behind its spec."""
         if not self.observed:
             return None
         revision = self.deployment.metadata.annotations.get(REVISION)

@@ -12,7 +12,7 @@ from gpu_runtime.kube.resource import Resource
 class ServicePort(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str = ""
     port: int
-    targetPort: int | str  # the server fills in the port's own number: always said
+    targetPort: int | str  # always set: the server would default it to `port`
     protocol: str = "TCP"
 
 

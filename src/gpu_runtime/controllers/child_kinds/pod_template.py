@@ -78,7 +78,7 @@ class VolumeMount(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Container(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     image: str = ""
-    imagePullPolicy: str = ""  # the server's choice depends on the image's tag: always said
+    imagePullPolicy: str = ""  # always set: the server's default depends on the image's tag
     command: list[str] = []
     args: list[str] = []
     env: list[Env] = []
@@ -143,7 +143,7 @@ class LocalReference(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class PodSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What we set, and below it what a hand must not slip into a tenant's pod."""
+    """First the fields that we set, then fields that nobody may add to a tenant's pod."""
 
     containers: list[Container] = []
     automountServiceAccountToken: bool | None = None
@@ -166,7 +166,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class TemplateMeta(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Annotations are left to others: `kubectl rollout restart` sets one."""
+    """Without annotations, because others set them: `kubectl rollout restart` does."""
 
     labels: dict[str, str] = {}
 

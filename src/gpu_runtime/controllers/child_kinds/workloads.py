@@ -1,4 +1,4 @@
-"""Deployments as we write and read them, and the parts of ReplicaSets and Pods that explain how they fare."""
+"""Deployments as we write and read them, and the parts of ReplicaSets and Pods that show why pods do not run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ReplicaSetView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
     def __post_init__(self) -> None:
-        # Its Deployment's annotations are copied to it, the whole pod template among them.
+        # Kubernetes copies the Deployment's annotations to it, with the whole pod template.
         _forget_all_but(self.metadata, labels=(CONTROLLED_BY,), annotations=(REVISION,))
 
 
@@ -113,7 +113,7 @@ class PodSpecView(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class PodView(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A Pod as the cache keeps it: where it runs and how it fares. Never written back."""
+    """A Pod as the cache keeps it: its node and its state. Never written back."""
 
     metadata: ObjectMeta
     spec: PodSpecView = PodSpecView()
@@ -122,7 +122,7 @@ class PodView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     def __post_init__(self) -> None:
         _forget_all_but(self.metadata, labels=(CONTROLLED_BY,), annotations=())
         if self.status.conditions:
-            # Only what does not hold says why a pod does not run.
+            # Only conditions that are not True show why a pod does not run.
             wanting = [each for each in self.status.conditions if each.status != "True"]
             structs.force_setattr(self.status, "conditions", wanting)
 

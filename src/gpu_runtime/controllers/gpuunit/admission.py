@@ -1,4 +1,4 @@
-"""What becomes of an inert unit, by the record of the operation that made it. Pure."""
+"""Decides about an inert unit by the record of the operation that made it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Admit:
 
 @dataclass(frozen=True)
 class Remove:
-    """The operation can never commit this unit any more."""
+    """The operation can no longer commit this unit."""
 
     why: str
 
@@ -33,20 +33,20 @@ class Wait:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The operation is none that hands stock over: the unit is not what it seems, and nothing is done to it."""
+    """The operation is not a hand-over of stock, so the unit is left alone."""
 
     why: str
 
 
 def admission(unit: GPUUnit, operations: Iterable[Operation]) -> Admit | Remove | Wait | Refuse:
-    """The record decides, of all that bear the name that the unit gives; a UID never comes back, so it is final."""
+    """The decision by the record with the UID that the unit names. UIDs are never reused, so a missing one is final."""
     uid = unit.metadata.annotations[OPERATION_UID]
     operation = next((each for each in operations if each.metadata.uid == uid), None)
     if operation is None:
         return Remove(f"its operation {uid} is gone")
     name = operation.metadata.key
     if operation.spec.type != "CreateGPUUnit":
-        # A stock unit, met by a controller that was not told of its namespace: to remove it would be to lose it.
+        # A controller whose settings miss a stock namespace finds stock units here. Removing them would lose stock.
         return Refuse(
             f"operation {name} ({operation.spec.type}) made it: is {unit.metadata.namespace} a stock namespace?"
         )

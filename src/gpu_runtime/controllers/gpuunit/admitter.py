@@ -1,4 +1,4 @@
-"""The unit's part in a stock hand-over: finish what a dead executor left, then wait for the stock to be gone.
+"""Admits units: finishes a hand-over that its executor left, then waits until the stock is gone.
 
 An executor creates the unit inert, commits its Operation, admits the unit with the stock of the committed record and
 deletes that stock. Any step may be its last. Nothing here relies on time or on who leads: every write names the version
@@ -29,27 +29,27 @@ from gpu_runtime.kube.clock import Clock
 from gpu_runtime.kube.errors import NotFound
 
 EXECUTOR_SECONDS = 2.0
-"""An executor admits its unit within milliseconds: before this age of the unit its record is not worth a read."""
+"""An executor admits its unit within milliseconds. The record of a younger unit is not read yet."""
 
 RELEASE_SECONDS = 5.0
-"""How often a waiting unit looks again. Usually a change of the stock or its pods wakes it, but a pod that lost the
-label of our watch changes unseen."""
+"""How often a waiting unit is reconciled. Usually a change of the stock or its pods triggers it, but a pod that lost
+the label of our watch changes unseen."""
 
 
 class Settled(Exception):
-    """The unit was admitted or removed: its next version decides, or there is none."""
+    """The unit was admitted or removed. The reconcile ends; the change triggers the next one."""
 
 
 @dataclass(frozen=True)
 class Admitter:
-    """Reads Operations live, one read a decision: a cached record may say Pending long after the commit."""
+    """Reads the Operation live for each decision: a cached record may say Pending long after the commit."""
 
     client: Client
     caches: Caches
     clock: Clock
 
     async def admit(self, unit: GPUUnit) -> None:
-        """Returns for a unit that is live. An inert one is admitted, removed or waited for, as its record says."""
+        """Returns if the unit is live. An inert one is admitted, removed or waited for, by its record."""
         if not is_inert(unit):
             return
         name = unit.metadata.labels.get(OPERATION)
@@ -74,7 +74,7 @@ class Admitter:
         raise Settled
 
     async def release(self, unit: GPUUnit) -> None:
-        """Returns once the stock that the unit consumed is gone, and the last pod of it."""
+        """Returns if the stock that the unit consumed is gone with its last pod; raises Blocked otherwise."""
         source = source_of(unit)
         if source is None:
             return
@@ -88,7 +88,7 @@ class Admitter:
             raise waiting(AWAITING_STOCK, words, RELEASE_SECONDS)
 
     async def _operations(self, name: str) -> list[Operation]:
-        """The records of this name, wherever they are kept.
+        """The records of this name in all namespaces.
 
         A controller that looked only where it is configured to, and was configured wrongly, would find no record of
         any unit and remove them all.
@@ -119,7 +119,7 @@ class Admitter:
     def _age(self, unit: GPUUnit) -> float:
         created = unit.metadata.creationTimestamp
         age = (self.clock.now() - created).total_seconds() if created is not None else EXECUTOR_SECONDS
-        return age if age > -1.0 else EXECUTOR_SECONDS  # a clock behind the server's must not hold anything up
+        return age if age > -1.0 else EXECUTOR_SECONDS  # a clock behind the server's must not delay anything
 
 
 def _runs_for(source: Source, pod: PodView) -> bool:

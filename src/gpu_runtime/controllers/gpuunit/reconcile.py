@@ -39,7 +39,7 @@ from gpu_runtime.kube.controller import Result
 
 @dataclass(frozen=True)
 class GPUUnitReconciler:
-    """Reads caches, and Operations live; writes only what differs."""
+    """Reads caches, and Operations live. Writes only differences."""
 
     caches: Caches
     children: ChildWriter[GPUUnit]
@@ -79,7 +79,7 @@ class GPUUnitReconciler:
         return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     def _observed(self, unit: GPUUnit) -> Observed:
-        """What the caches show, as far as it is the unit's own."""
+        """The unit's own children, as the caches show them."""
         key = unit.metadata.key
         made, served = self.caches.deployments.get(key), self.caches.services.get(key)
         ours = made is not None and is_controlled_by(made.metadata, unit.metadata)

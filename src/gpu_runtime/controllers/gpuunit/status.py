@@ -1,4 +1,4 @@
-"""The status of a unit, from what is seen of it. Pure."""
+"""The status of a unit, from its observed children. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPLETE = frozenset({UNIT_READY, UNIT_PROGRESSING, POD_STARTUP_FAILED})
 
 @dataclass(frozen=True)
 class Observed:
-    """What there is of a unit in the cluster, and what kept the reconcile from going on, if anything did."""
+    """The unit with its children, and what blocked the reconcile, if anything did."""
 
     unit: GPUUnit
     workload: Workload | None = None
@@ -59,7 +59,7 @@ CHECKS: tuple[Check, ...] = (blocked, pod_fails, pod_missing)
 
 
 def readiness(seen: Observed) -> Readiness:
-    """The first check that has something to say; Ready when none has."""
+    """The outcome of the first check that has one; Ready if none has."""
     for check in CHECKS:
         if (outcome := check(seen)) is not None:
             return outcome
@@ -67,7 +67,7 @@ def readiness(seen: Observed) -> Readiness:
 
 
 def status(seen: Observed, outcome: Readiness) -> GPUUnitStatus:
-    """The whole status but its conditions and time."""
+    """The whole status except its conditions and time."""
     workload, before = seen.workload, seen.unit.status
     # Stock that is already Ready counts as listed (`seen_listed`), so it gets no write that only adds `listed`.
     listed = before.listed or (seen.listed and before.phase != PHASES[outcome.state])

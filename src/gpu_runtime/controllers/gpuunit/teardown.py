@@ -1,4 +1,4 @@
-"""Deletes the Deployment of a unit that is gone, so that its pod gives its GPUs back at once.
+"""Deletes the Deployment of a unit that is gone, so that its pod frees its GPUs at once.
 
 The garbage collector would delete it too, but it looks for new custom kinds only every 30 s, and finds none while any
 API of the cluster keeps it from syncing. What the Deployment owns are built-in kinds, which it always knows.
@@ -68,7 +68,7 @@ class Teardown:
             raise
 
     async def _lives(self, key: Key, uid: str) -> bool:
-        """Whether the unit exists, by the server: a cache that is behind, or cannot read the unit, does not show it."""
+        """Whether the unit exists on the server. A cache may be behind, or unable to decode the unit."""
         try:
             unit = await self.client.get(GPU_UNITS.view(UnitIdentity), key)
         except NotFound:
@@ -81,7 +81,7 @@ class Teardown:
 
 
 def is_ending(unit: ObjectMeta) -> bool:
-    """Whether the unit is being deleted together with its children. A deletion cannot be taken back."""
+    """Whether the unit is being deleted together with its children. A deletion cannot be undone."""
     return unit.deletionTimestamp is not None and ORPHAN not in unit.finalizers
 
 

@@ -34,7 +34,7 @@ from gpu_runtime.kube.errors import NotFound
 
 @dataclass(frozen=True)
 class StockPoolReconciler:
-    """Reads caches, and the Operation of a new pool; writes only what differs."""
+    """Reads caches, and the Operation of a new pool. Writes only differences."""
 
     caches: Caches
     children: ChildWriter[StockPool]
@@ -46,7 +46,7 @@ class StockPoolReconciler:
     async def reconcile(self, key: Key) -> Result:
         pool = self.caches.pools.get(key)
         if pool is None or pool.metadata.deletionTimestamp is not None:
-            return Result()  # its children go with it
+            return Result()  # the garbage collector deletes its children
         seen = self._observed(pool)
         blocked: Blocked | None = None
         try:
@@ -65,7 +65,7 @@ class StockPoolReconciler:
         return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     async def _superseded(self, pool: StockPool) -> bool:
-        """Whether the operation that made the pool lists another pool: then an executor that was frozen made this one.
+        """Whether the operation lists another pool. Then an executor that was frozen made this one too late.
 
         Such a pool is deleted before anything is built for it. A pool whose record is gone stays: it may come from a
         backup. A pool that has a status was checked before.
@@ -78,7 +78,7 @@ class StockPoolReconciler:
         return made not in ("", pool.metadata.uid)
 
     def _observed(self, pool: StockPool) -> Observed:
-        """What the caches show, as far as it is the pool's own."""
+        """The pool's own children, as the caches show them."""
         key = Key(pool.metadata.namespace, child_name(pool))
         made, served = self.caches.deployments.get(key), self.caches.services.get(key)
         return Observed(

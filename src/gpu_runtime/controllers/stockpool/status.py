@@ -1,4 +1,4 @@
-"""The status of a pool, from what is seen of it. Pure."""
+"""The status of a pool, from its observed children. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPLETE = frozenset({DEPLOYMENT_READY, DEPLOYMENT_PROGRESSING, SCALED_TO_ZERO, 
 
 @dataclass(frozen=True)
 class Observed:
-    """What there is of a pool in the cluster, and what kept the reconcile from going on, if anything did."""
+    """The pool with its children, and what blocked the reconcile, if anything did."""
 
     pool: StockPool
     workload: Workload | None = None
@@ -73,7 +73,7 @@ CHECKS: tuple[Check, ...] = (blocked, scaled_to_zero, pods_fail, pods_missing)
 
 
 def readiness(seen: Observed) -> Readiness:
-    """The first check that has something to say; Ready when none has."""
+    """The outcome of the first check that has one; Ready if none has."""
     for check in CHECKS:
         if (outcome := check(seen)) is not None:
             return outcome
@@ -81,7 +81,7 @@ def readiness(seen: Observed) -> Readiness:
 
 
 def status(seen: Observed, outcome: Readiness) -> StockPoolStatus:
-    """The whole status but its conditions and time."""
+    """The whole status except its conditions and time."""
     pool = seen.pool
     return structs.replace(
         pool.status,

@@ -1,1 +1,1 @@
-"""What a unit owns, one pure builder a child. Children carry the unit's own name."""
+"""The children of a unit, one pure builder each. Children have the unit's name."""

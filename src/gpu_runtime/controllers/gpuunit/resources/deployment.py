@@ -37,7 +37,7 @@ def stock_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings)
 
 
 def active_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings) -> PodTemplate:
-    """The user's pod, drawn to the node whose stock it consumed."""
+    """The user's pod. It prefers the node of the stock that it consumed."""
     spec, source = unit.spec, source_of(unit)
     flavour = settings.specs.get(spec.specName, SpecSettings())
     port = primary_port(spec.access, spec.template.ports)
@@ -59,7 +59,7 @@ def active_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings
 def deployment(
     unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings, live: Deployment | None
 ) -> Deployment:
-    """The Deployment that keeps the unit's one pod running. Its pod template is that of `live` if that still holds."""
+    """The Deployment that keeps the unit's one pod running. The pod template of `live` is kept if it fits."""
     build = stock_pod if is_stock(unit, settings) else active_pod
     kept = keep(
         live,

@@ -1,4 +1,4 @@
-"""What an active unit may reach: name servers, and the world outside of the blocked ranges."""
+"""What an active unit may reach: name servers, and all addresses outside of the blocked ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DNS = [PolicyPort(protocol="TCP", port=53), PolicyPort(protocol="UDP", port=53)]
 
 
 def network_policy(unit: GPUUnit, settings: ControllerManagerSettings) -> NetworkPolicy | None:
-    """Keeps the user's program away from the cluster's own networks and from other tenants; stock runs none."""
+    """Keeps the user's program away from cluster networks and other tenants. None for stock: it runs no program."""
     if is_stock(unit, settings):
         return None
     network = settings.network

@@ -1,1 +1,1 @@
-"""What a pool owns, one pure builder a child."""
+"""The children of a pool, one pure builder each."""

@@ -19,7 +19,7 @@ from gpu_runtime.controllers.runtime_pod import RuntimePod
 from gpu_runtime.controllers.stockpool.resources.names import child_meta, labels, selector
 
 NOT_IN_PODS = ("replicas",)
-"""Fields of the spec that no pod depends on: scaling restarts nobody."""
+"""Fields of the spec that no pod depends on: scaling restarts no pod."""
 
 
 def pod_size(pool: StockPool) -> PodSize:
@@ -50,7 +50,7 @@ def pod_template(pool: StockPool, size: PodSize, settings: ControllerManagerSett
 def deployment(
     pool: StockPool, size: PodSize, settings: ControllerManagerSettings, live: Deployment | None
 ) -> Deployment:
-    """The Deployment that keeps the wanted number of pods. Its pod template is that of `live` if that still holds."""
+    """The Deployment that keeps the wanted number of pods. The pod template of `live` is kept if it fits."""
     kept = keep(
         live,
         generation=pool.metadata.generation,
@@ -62,7 +62,7 @@ def deployment(
         spec=DeploymentSpec(
             replicas=pool.spec.replicas,
             selector=LabelSelector(matchLabels=selector(pool)),
-            # No surge: on full GPUs the extra pod would wait for ever for the one that it is to replace.
+            # No surge: when all GPUs are in use, the extra pod would wait for ever for the pod that it replaces.
             strategy=Strategy(type="RollingUpdate", rollingUpdate=RollingUpdate(maxSurge=0, maxUnavailable=1)),
             template=kept.template,
             revisionHistoryLimit=2,
