@@ -45,7 +45,7 @@ def build(client: Client, settings: ControllerManagerSettings) -> Manager:
 
 
 async def freeze(manager: Manager) -> None:
-    """Takes the filled caches out of garbage collection: walking ten thousand objects again and again finds nothing."""
+    """Excludes the filled caches from garbage collection: scanning ten thousand live objects frees nothing."""
     await manager.leading.wait()
     gc.collect()
     gc.freeze()

@@ -2,7 +2,7 @@
 
 The variable of a key is `GPU_RUNTIME_`, the process, then the path of the key, in upper case with `_` between words:
 `leaderElection.enabled` of the controller-manager is `GPU_RUNTIME_CONTROLLER_MANAGER_LEADER_ELECTION_ENABLED`. It wins
-over the file. Values that are no text are written as YAML (`8`, `true`, `[a, b]`, `{a: 1}`). A key or variable that is
+over the file. Values other than text are written as YAML (`8`, `true`, `[a, b]`, `{a: 1}`). A key or variable that is
 not known is an error that names it. Secrets never stand here: a setting names the file that holds one.
 """
 

@@ -23,7 +23,7 @@ def load(process: str, settings: type[S], path: Path | None, env: Mapping[str, s
     """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
     document = _read(path) if path is not None else {}
     sources = {"": str(path)}
-    prefix = f"{PREFIX}_{_words(process)}_"
+    prefix = f"{PREFIX}_{_environment_case(process)}_"
     known = dict(_variables(describe(settings), prefix, ()))
     errors = []
     for variable, text in env.items():
@@ -81,10 +81,10 @@ def _variables(node: Node, prefix: str, keys: tuple[str, ...]) -> Iterator[tuple
         if field.node.type == "object":
             yield from _variables(field.node, prefix, path)
         else:
-            yield prefix + "_".join(_words(key) for key in path), (path, field.node)
+            yield prefix + "_".join(_environment_case(key) for key in path), (path, field.node)
 
 
-def _words(name: str) -> str:
+def _environment_case(name: str) -> str:
     """`leaderElection` and `leader-election` as LEADER_ELECTION."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", name).upper()
 

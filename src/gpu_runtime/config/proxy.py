@@ -29,11 +29,13 @@ class ProxySettings(Struct, frozen=True, kw_only=True):
     )
     auth: Annotated[
         Literal["loopback", "none"],
-        Meta(description="Bound elsewhere than to loopback, the proxy needs `none` in so many words."),
+        Meta(description="The proxy authenticates nobody: to listen on an address other than loopback, set `none`."),
     ] = "loopback"
     allowedHosts: Annotated[list[str], Meta(description="Further names that clients may call the proxy by.")] = []
     refusedCIDRs: Annotated[
         tuple[Annotated[str, Meta(extra={"check": _cidr})], ...],
         Meta(description="Addresses that no unit has: loopback, link-local, the control plane's own."),
     ] = REFUSED_CIDRS
-    drainSeconds: Annotated[int, Meta(ge=0, le=600, description="Requests get so long to end after SIGTERM.")] = 20
+    drainSeconds: Annotated[int, Meta(ge=0, le=600, description="How long requests may take to end after SIGTERM.")] = (
+        20
+    )

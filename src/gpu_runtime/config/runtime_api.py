@@ -27,7 +27,9 @@ class ApiLimits(Struct, frozen=True, kw_only=True):
     ] = 30
     stalledClientSeconds: Annotated[
         int,
-        Meta(ge=1, le=600, description="A client that has data to read and reads none of it for so long is cut off."),
+        Meta(
+            ge=1, le=600, description="A client that reads nothing for this long, although data waits, is disconnected."
+        ),
     ] = 30
     stockUnits: Annotated[int, Meta(ge=1, le=1000, description="Stock units that one request may seed.")] = 1000
 
@@ -35,11 +37,15 @@ class ApiLimits(Struct, frozen=True, kw_only=True):
 class OperationSettings(Struct, frozen=True, kw_only=True):
     """The records of client operations."""
 
-    retentionSeconds: Annotated[int, Meta(ge=60, description="Kept so long after what they made is gone.")] = 24 * 3600
-    abandonedAfterSeconds: Annotated[int, Meta(ge=1, description="Unchanged so long, they are taken up or undone.")] = (
-        30
-    )
-    replayWaitSeconds: Annotated[int, Meta(ge=0, le=60, description="A replay waits so long for the first.")] = 2
+    retentionSeconds: Annotated[
+        int, Meta(ge=60, description="How long a record is kept after its objects are gone.")
+    ] = 24 * 3600
+    abandonedAfterSeconds: Annotated[
+        int, Meta(ge=1, description="After this time without a change it is finished or undone.")
+    ] = 30
+    replayWaitSeconds: Annotated[
+        int, Meta(ge=0, le=60, description="How long a replay waits for the first request.")
+    ] = 2
 
 
 class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
@@ -53,7 +59,7 @@ class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
     )
     auth: Annotated[
         Literal["token", "none"],
-        Meta(description="Bound elsewhere than to loopback, the API needs tokenFile, or `none` in so many words."),
+        Meta(description="To listen on an address other than loopback, set tokenFile, or `none` here."),
     ] = "token"
     tokenFile: Annotated[str | None, Meta(description="File of bearer tokens, one line each: NAME TOKEN.")] = None
     allowedHosts: Annotated[list[str], Meta(description="Further names that clients may call the API by.")] = []
@@ -66,4 +72,6 @@ class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
     )
     limits: ApiLimits = ApiLimits()
     operations: OperationSettings = OperationSettings()
-    drainSeconds: Annotated[int, Meta(ge=0, le=600, description="Requests get so long to end after SIGTERM.")] = 20
+    drainSeconds: Annotated[int, Meta(ge=0, le=600, description="How long requests may take to end after SIGTERM.")] = (
+        20
+    )

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 
 class Log(Struct, frozen=True, kw_only=True):
-    """How much is said. Lines are JSON unless somebody watches on a terminal."""
+    """How much is logged. Lines are JSON, or plain text on a terminal."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
 

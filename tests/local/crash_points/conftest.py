@@ -12,7 +12,7 @@ from equipment import servers
 from equipment.fixtures import fault_proxy
 from equipment.servers import ApiServer
 from equipment.stand_in_node import workloads
-from gpu_runtime.cmd.up.prerequisites import install
+from gpu_runtime.cmd.up.install import install
 from gpu_runtime.kube import Client, load_config
 from kube.http.api import Places, places
 

@@ -18,7 +18,7 @@ FIRST = '{"operationID":"first-stock","specName":"g1.1","memory":"16Gi","gpu":1,
 
 
 def say(line: str = "") -> None:
-    """One line; colours only on a terminal. Nobody reading any more is no reason to end."""
+    """Prints one line, with colours only on a terminal. Ignores a closed stdout."""
     with suppress(OSError):
         click.echo(line)
 
@@ -46,7 +46,7 @@ def _ended(event: Ended) -> str:
 
 
 def welcome(layout: Layout, ports: Ports, kubeconfig: Path, machine: Iterable[str] = ()) -> None:
-    """What the machine allows, where everything is, and a first command to paste."""
+    """What the machine allows, the addresses of the product, and a first command to paste."""
     urls = ports.urls()
     api = urls[RUNTIME_API.name]
     pages = [
@@ -76,7 +76,7 @@ def complain(line: str) -> None:
 
 
 def failed(failure: StartFailed, log: Path) -> None:
-    """Why it could not start, with the last words of the process."""
+    """Why it could not start, with the last lines of its log."""
     complain(str(failure))
     for line in failure.said:
         click.echo(f"  | {line}", err=True)

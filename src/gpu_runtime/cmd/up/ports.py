@@ -10,7 +10,7 @@ from gpu_runtime.cmd.process import Process
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
 from gpu_runtime.errors import ConfigError
 
-# Below those that the kernel gives to outgoing connections: one found free here stays free until it is used.
+# Below the ports that the kernel gives to outgoing connections, so that a port found free stays free until it is used.
 ANY = range(20_000, 32_768)
 
 
@@ -39,7 +39,7 @@ def choose(first: int, processes: Iterable[Process], last: Ports | None, kept: f
 
 def _candidates(wanted: Iterable[int | None]) -> Iterator[int]:
     yield from (port for port in wanted if port)
-    # Two that start at the same moment do not look for the same ones.
+    # In random order, so that two `up` that start at the same time do not choose the same ports.
     yield from random.sample(ANY, len(ANY))
 
 
@@ -47,7 +47,7 @@ def _usable(port: int, kept: frozenset[int]) -> bool:
     if port in kept:
         return True
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port in TIME_WAIT is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: they can bind a port in TIME_WAIT
         try:
             probe.bind((LOOPBACK, port))
         except (OSError, OverflowError):

@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 def cluster(
     layout: Layout, ports: Ports, gpus: int | None, shown: tuple[str, ...], prepare: Callable[[], Awaitable[None]]
 ) -> Program:
-    """The embedded cluster. Those that need it start as soon as its API answers and `prepare` is done."""
+    """The embedded cluster. Processes that need it start as soon as its API answers and `prepare` is done."""
     wanted = ("--gpus", str(gpus)) if gpus is not None else ()
     folders = tuple(part for folder in shown for part in ("--show", folder))
     return Program(
@@ -69,5 +69,5 @@ def _program(process: Process, settings: Path, kubeconfig: Path, ports: Ports, o
 
 
 def _version() -> dict[str, str]:
-    """A process of another version of ours is not adopted."""
+    """Part of a program's digest, so that a process of another version is not adopted."""
     return {"GPU_RUNTIME_VERSION": version("gpu-runtime")}

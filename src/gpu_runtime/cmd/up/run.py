@@ -98,7 +98,7 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     """What to run and where; writes the settings files and remembers the ports."""
     layout, folder = options.layout, options.layout.supervised
     # Loading a Kubernetes client takes as long as the start of the cluster: it happens beside it.
-    loading = asyncio.get_running_loop().run_in_executor(None, import_module, "gpu_runtime.cmd.up.prerequisites")
+    loading = asyncio.get_running_loop().run_in_executor(None, import_module, "gpu_runtime.cmd.up.install")
     before = layout.remembered()
     processes = [process for process in PROCESSES.values() if process.up is not None]
     own_cluster = options.kubeconfig is None
@@ -123,7 +123,7 @@ def _kept(layout: Layout) -> frozenset[int]:
 
 @contextmanager
 def _signals(supervisor: Supervisor) -> Iterator[asyncio.Event]:
-    """An event that the first signal sets; a second one is a person who can wait no longer."""
+    """An event that the first signal sets. A second signal kills what still runs."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def asked() -> None:
@@ -134,7 +134,7 @@ def _signals(supervisor: Supervisor) -> Iterator[asyncio.Event]:
         console.say("\n  stopping; once more to kill")
         stop.set()
 
-    # Whoever started us with nohup wants us to outlive the terminal.
+    # A signal that is ignored stays ignored: with nohup, `up` outlives its terminal.
     wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     signals = [each for each in wanted if signal.getsignal(each) is not signal.SIG_IGN]
     for each in signals:

@@ -56,12 +56,12 @@ async def _seen(record: Record) -> Seen:
 
 def table(picture: Picture, now: datetime | None = None) -> list[tuple[str, ...]]:
     """Rows for people, the heading first."""
-    moment = now or datetime.now(UTC)
+    at = now or datetime.now(UTC)
     rows: list[tuple[str, ...]] = [("NAME", "STATE", "PID", "PORT", "RESTARTS", "UPTIME", "PROBLEM")]
     for seen in picture.processes:
         record = seen.record
         port = urlsplit(record.address or record.health).port
-        uptime = duration((moment - record.since).total_seconds()) if seen.state != "dead" else "-"
+        uptime = duration((at - record.since).total_seconds()) if seen.state != "dead" else "-"
         rows.append(
             (record.name, seen.state, str(record.identity.pid), str(port), str(record.restarts), uptime, seen.problem)
         )

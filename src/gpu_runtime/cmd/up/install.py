@@ -1,4 +1,4 @@
-"""What a cluster must have before the product's processes start: kinds, namespaces, priority classes."""
+"""Installs what a cluster must have before the product's processes start: kinds, namespaces, priority classes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def namespaces() -> list[Document]:
 
 
 def priority_classes() -> list[Document]:
-    """Stock waits for room and never drives others out; a user's unit may drive out what is less."""
+    """Stock never preempts other pods; a user's unit may preempt pods of a lower priority."""
     return [
         _priority_class(ACTIVE_PRIORITY_CLASS, ACTIVE_PRIORITY, "PreemptLowerPriority", "GPU units of users."),
         _priority_class(
@@ -49,7 +49,7 @@ def priority_classes() -> list[Document]:
 
 
 async def install(kubeconfig: Path) -> None:
-    """All of it is there when this returns; what was there already is left, kinds are brought up to date."""
+    """Creates what is missing and updates the kinds. Returns when the kinds are served."""
     try:
         async with Client(load_config(kubeconfig), user_agent="gpu-runtime-up") as client:
             async with asyncio.timeout(SERVED_SECONDS):
@@ -82,7 +82,7 @@ async def _define(client: Client, document: Document) -> None:
         live = await _read(client, path)
         if not current:
             try:
-                # A PUT of what is there already changes nothing at the server, and another version of ours is replaced.
+                # A PUT without a change writes nothing; a definition of another version of the product is replaced.
                 await client.request("PUT", path, body={**live, "spec": document["spec"]}, subject=f"update {name}")
             except Conflict:
                 continue

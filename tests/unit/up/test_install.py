@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from gpu_runtime.cmd.up.prerequisites import namespaces, priority_classes
+from gpu_runtime.cmd.up.install import namespaces, priority_classes
 
 MANIFESTS = Path(__file__).parents[3] / "config" / "default"
 
