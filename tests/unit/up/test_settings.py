@@ -18,8 +18,8 @@ from realkube.process import free_ports
 
 PORTS = Ports(
     kubernetes=9443,
-    http={"runtime-api": 9000, "proxy": 9010},
-    health={"controller-manager": 9001, "runtime-api": 9002, "proxy": 9003},
+    http={**dict.fromkeys(PROCESSES, 9100), "runtime-api": 9000, "proxy": 9010},
+    health={**dict.fromkeys(PROCESSES, 9200), "controller-manager": 9001, "runtime-api": 9002, "proxy": 9003},
 )
 COMMITTED = Path(__file__).parents[3] / "config" / "local"
 
