@@ -606,8 +606,8 @@ def a_claim_in_use_goes_only_after_its_pod(world: World) -> None:
 @scenario
 def a_claim_of_an_unknown_class_waits_and_says_so(world: World) -> None:
     claim(world, "data", "no-such-class")
+    world.until_event("data", "ProvisioningFailed")  # else the scheduler may see the pod before its claim
     world.pod("user", **using("data", "/data"))
-    world.until_event("data", "ProvisioningFailed")
     world.until_event("user", "FailedScheduling")
 
 
