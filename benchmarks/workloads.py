@@ -24,8 +24,8 @@ import realkube
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.config import load_config
-from gpu_runtime.local.controllers.pods import PODS
-from gpu_runtime.local.controllers.workloads import DEPLOYMENTS
+from gpu_runtime.local.kinds.pods import PODS
+from gpu_runtime.local.kinds.workloads import DEPLOYMENTS
 from realkube.site import INDEX_VARIABLE, Site
 
 RUNNING = "GPU_RUNTIME_TEST_CLUSTER"

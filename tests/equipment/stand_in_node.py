@@ -15,7 +15,7 @@ from gpu_runtime.kube import Client, Manager, Query, load_config
 from gpu_runtime.kube.controller import Result, primary
 from gpu_runtime.kube.errors import AlreadyExists, Conflict, NotFound
 from gpu_runtime.local.controllers.assembly import Workloads
-from gpu_runtime.local.controllers.pods import PODS
+from gpu_runtime.local.kinds.pods import PODS
 
 NAME = "fake-0"
 CAPACITY = {"cpu": "4096", "memory": "64Ti", "pods": "2000", "nvidia.com/gpu": "1024"}

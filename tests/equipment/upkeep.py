@@ -15,10 +15,10 @@ from gpu_runtime.kube.controller import Source, mapped, primary
 from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
 from gpu_runtime.local.controllers.furniture import ACCOUNT, AUTHORITY, SERVICE_ACCOUNTS, FurnitureReconciler
 from gpu_runtime.local.controllers.namespaces import NAMESPACES
-from gpu_runtime.local.controllers.pods import PODS
 from gpu_runtime.local.controllers.quota import QUOTAS, QuotaReconciler, uncounted
-from gpu_runtime.local.controllers.storage import CLAIMS
-from gpu_runtime.local.controllers.wire import Metadata
+from gpu_runtime.local.kinds.pods import PODS
+from gpu_runtime.local.kinds.storage import CLAIMS
+from gpu_runtime.local.kinds.wire import Metadata
 
 STOP_SECONDS = 60
 

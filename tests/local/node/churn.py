@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from equipment.waiting import eventually
-from gpu_runtime.local.node.agent.kinds import PODS, Pod
+from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.node.agent.status import TERMINAL
 from local.node.cluster import Cluster, main, sh
 

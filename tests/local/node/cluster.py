@@ -15,8 +15,8 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.resource import Resource
+from gpu_runtime.local.kinds.pods import PODS, ContainerStatus, Pod
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
-from gpu_runtime.local.node.agent.kinds import PODS, ContainerStatus, Pod
 from gpu_runtime.local.node.agent.logs import PodLogs, shown
 from gpu_runtime.local.node.runtime import PodRuntime
 

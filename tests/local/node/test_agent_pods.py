@@ -10,7 +10,9 @@ from typing import Any
 from equipment.privileges import needs_root
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.local.node.agent.kinds import CLAIMS, ENDPOINT_SLICES, PERSISTENT_VOLUMES, PODS, SERVICES, Waiting
+from gpu_runtime.local.kinds.pods import PODS, Waiting
+from gpu_runtime.local.kinds.services import ENDPOINT_SLICES, SERVICES
+from gpu_runtime.local.kinds.storage import CLAIMS, VOLUMES
 from local.node.cluster import CONFIG_MAPS, NODES, SECRETS, Cluster, conditions, main, sh
 
 SERVE = "mkdir -p /site && cd /site && echo $HOSTNAME > name && exec python -m http.server 8080"
@@ -414,7 +416,7 @@ async def claimed(cluster: Cluster, name: str, path: Path) -> dict[str, Any]:
     volume = f"{cluster.namespace}-{name}"
     modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none"}
     bound = {**modes, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(path)}}
-    await cluster.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": volume}, "spec": bound})
+    await cluster.client.create(VOLUMES, {"metadata": {"name": volume}, "spec": bound})
     wanted = {**modes, "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}
     await cluster.create(CLAIMS, name, spec=wanted)
     return {"name": "v", "persistentVolumeClaim": {"claimName": name}}

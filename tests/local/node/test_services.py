@@ -13,14 +13,7 @@ from equipment.privileges import needs_root
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.kube.store import Store
-from gpu_runtime.local.node.agent.kinds import (
-    Endpoint,
-    EndpointPort,
-    EndpointSlice,
-    Service,
-    ServicePort,
-    ServiceSpec,
-)
+from gpu_runtime.local.kinds.services import Endpoint, EndpointPort, EndpointSlice, Service, ServicePort, ServiceSpec
 from gpu_runtime.local.node.agent.services import ServiceKeeper
 from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.runtime import PodRuntime

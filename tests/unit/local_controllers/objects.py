@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gpu_runtime.local.controllers.machines import Node
-from gpu_runtime.local.controllers.pods import Pod
-from gpu_runtime.local.controllers.workloads import Deployment, Job, ReplicaSet
+from gpu_runtime.local.kinds.machines import Node
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.workloads import Deployment, Job, ReplicaSet
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -15,8 +15,8 @@ from gpu_runtime.local.controllers.job.decisions import (
     tally,
     wanted_active,
 )
-from gpu_runtime.local.controllers.pods import Pod
-from gpu_runtime.local.controllers.workloads import Job
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.workloads import Job
 from unit.local_controllers.objects import NOW, a_job, a_pod, ago
 
 

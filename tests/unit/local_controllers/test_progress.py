@@ -20,7 +20,7 @@ from gpu_runtime.local.controllers.deployment.revisions import (
     set_annotations,
     template_hash,
 )
-from gpu_runtime.local.controllers.workloads import Deployment, ReplicaSet
+from gpu_runtime.local.kinds.workloads import Deployment, ReplicaSet
 from unit.local_controllers.objects import NOW, a_deployment, a_set, ago
 
 PROGRESSING = {

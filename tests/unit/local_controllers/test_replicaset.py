@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from gpu_runtime.local.controllers.creating import in_growing_batches, pod_from
-from gpu_runtime.local.controllers.pods import Pod
 from gpu_runtime.local.controllers.replicaset import DELETION_COST, deletion_order, status_of
-from gpu_runtime.local.controllers.wire import Condition
-from gpu_runtime.local.controllers.workloads import REPLICA_SETS
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.wire import Condition
+from gpu_runtime.local.kinds.workloads import REPLICA_SETS
 from unit.local_controllers.objects import NOW, a_pod, a_set, ago
 
 ORDER = {

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.local.controllers.pods import Pod
 from gpu_runtime.local.controllers.scheduler.claims import assess_claims
 from gpu_runtime.local.controllers.scheduler.fitting import Place, explain, explain_for_all, misfit
 from gpu_runtime.local.controllers.scheduler.loop import is_waiting, waiting_order
 from gpu_runtime.local.controllers.scheduler.requests import requests, used_by
-from gpu_runtime.local.controllers.storage import Claim, StorageClass
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.storage import Claim, StorageClass
 from unit.local_controllers.objects import a_node, a_pod, ago, asking
 
 

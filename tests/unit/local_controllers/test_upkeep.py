@@ -8,16 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpu_runtime.local.controllers.endpoints import Service, slices
-from gpu_runtime.local.controllers.machines import Lease
+from gpu_runtime.local.controllers.endpoints import slices
 from gpu_runtime.local.controllers.nodes import Heartbeats
 from gpu_runtime.local.controllers.quota import ResourceQuota, usage
 from gpu_runtime.local.controllers.selectors import matches
 from gpu_runtime.local.controllers.status_writer import status_patch
-from gpu_runtime.local.controllers.storage import Claim, PersistentVolume, StorageClass
 from gpu_runtime.local.controllers.volumes.matching import default_class, find_volume, new_volume
-from gpu_runtime.local.controllers.wire import LabelSelector, Requirement
-from gpu_runtime.local.controllers.workloads import JobStatus, UncountedPods
+from gpu_runtime.local.kinds.machines import Lease
+from gpu_runtime.local.kinds.services import Service
+from gpu_runtime.local.kinds.storage import Claim, PersistentVolume, StorageClass
+from gpu_runtime.local.kinds.wire import LabelSelector, Requirement
+from gpu_runtime.local.kinds.workloads import JobStatus, UncountedPods
 from gpu_runtime.local.quantities import NANO
 from gpu_runtime.local.usage import usage_of
 from unit.local_controllers.objects import NOW, a_pod, ago, asking

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_runtime.api.meta.object import ObjectMeta
-from gpu_runtime.local.node.agent.kinds import (
+from gpu_runtime.local.kinds.services import (
     Endpoint,
     EndpointConditions,
     EndpointPort,

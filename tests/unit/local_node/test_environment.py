@@ -7,11 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from gpu_runtime.api.meta.object import ObjectMeta
-from gpu_runtime.local.node.agent.container_spec import container_spec, gpu_counts, sandbox_spec
-from gpu_runtime.local.node.agent.environment import ConfigError, NoCommand, command, variables
-from gpu_runtime.local.node.agent.kinds import (
+from gpu_runtime.local.kinds.container import (
     CapabilityChange,
-    ConfigMap,
     Container,
     ContainerPort,
     EnvFrom,
@@ -19,21 +16,19 @@ from gpu_runtime.local.node.agent.kinds import (
     EnvVar,
     FieldRef,
     KeyRef,
-    Pod,
-    PodMeta,
     PodSecurityContext,
-    PodSpec,
     Probe,
     ResourceFieldRef,
     Resources,
-    Secret,
     SecurityContext,
-    Service,
-    ServicePort,
-    ServiceSpec,
     TcpSocket,
     VolumeMount,
 )
+from gpu_runtime.local.kinds.pods import Pod, PodMeta, PodSpec
+from gpu_runtime.local.kinds.services import Service, ServicePort, ServiceSpec
+from gpu_runtime.local.kinds.storage import ConfigMap, Secret
+from gpu_runtime.local.node.agent.container_spec import container_spec, gpu_counts, sandbox_spec
+from gpu_runtime.local.node.agent.environment import ConfigError, NoCommand, command, variables
 
 
 def a_pod(*containers: Container, **spec: object) -> Pod:

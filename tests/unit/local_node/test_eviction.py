@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpu_runtime.local.kinds.container import Container, Resources
+from gpu_runtime.local.kinds.pods import Pod, PodMeta, PodSpec
 from gpu_runtime.local.node.agent.eviction import Usage, largest_when_full, measure, over_limit
-from gpu_runtime.local.node.agent.kinds import Container, Pod, PodMeta, PodSpec, Resources
 
 MIB = 1 << 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.local.node.agent.kinds import Container, ContainerPort, HttpGet, Probe, TcpSocket
+from gpu_runtime.local.kinds.container import Container, ContainerPort, HttpGet, Probe, TcpSocket
 from gpu_runtime.local.node.agent.probes import Kind, Verdict, Verdicts, named_port, probed_ports
 
 CASES: dict[str, tuple[Kind, int, int, str, str]] = {

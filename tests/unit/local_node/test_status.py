@@ -8,16 +8,9 @@ from typing import Literal
 
 import pytest
 
-from gpu_runtime.local.node.agent.kinds import (
-    Container,
-    Pod,
-    PodCondition,
-    PodMeta,
-    PodSpec,
-    PodStatus,
-    ReadinessGate,
-    Waiting,
-)
+from gpu_runtime.local.kinds.container import Container
+from gpu_runtime.local.kinds.pods import Pod, PodMeta, PodSpec, PodStatus, ReadinessGate, Waiting
+from gpu_runtime.local.kinds.wire import Condition
 from gpu_runtime.local.node.agent.status import Failure, Seen, merged, pod_status
 from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.specs import ContainerRun, PodSandbox
@@ -160,12 +153,12 @@ def test_a_readiness_gate_that_nobody_has_opened_keeps_the_pod_unready() -> None
 def test_conditions_of_others_are_kept_and_times_move_with_the_status_alone() -> None:
     earlier = NOW.replace(year=2020)
     old = [
-        PodCondition(type="Ready", status="True", lastTransitionTime=earlier),
-        PodCondition(type="Theirs", status="False", reason="Because", lastTransitionTime=earlier),
+        Condition(type="Ready", status="True", lastTransitionTime=earlier),
+        Condition(type="Theirs", status="False", reason="Because", lastTransitionTime=earlier),
     ]
-    same = merged(old, [PodCondition(type="Ready", status="True", reason="New")], NOW, 1)
+    same = merged(old, [Condition(type="Ready", status="True", reason="New")], NOW, 1)
     assert [(each.type, each.lastTransitionTime) for each in same] == [("Ready", earlier), ("Theirs", earlier)]
-    other = merged(old, [PodCondition(type="Ready", status="False")], NOW, 1)
+    other = merged(old, [Condition(type="Ready", status="False")], NOW, 1)
     assert other[0].lastTransitionTime == NOW
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.local.node.agent.kinds import EmptyDir, KeyToPath, Pod, PodMeta, PodSpec, Volume
+from gpu_runtime.local.kinds.pods import Pod, PodMeta, PodSpec
+from gpu_runtime.local.kinds.volume import EmptyDir, KeyToPath, Volume
 from gpu_runtime.local.node.agent.volumes import NotReady, Projected, chosen, give_to_group, memory_volumes, project
 
 DATA = {"a": b"A", "b": b"B"}

@@ -99,7 +99,6 @@ class Kind:
     custom: bool = False
     columns: tuple[Column, ...] = ()
     scale: dict[str, str] | None = None
-    scale_kind: str = "autoscaling/v1"
     schema: dict[str, Any] | None = None
     resource: str = field(init=False)
     subject: Subject = field(init=False)

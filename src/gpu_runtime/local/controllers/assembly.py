@@ -17,30 +17,25 @@ from gpu_runtime.kube.manager import Manager
 from gpu_runtime.kube.store import Store, by_owner
 from gpu_runtime.local.controllers.claiming import index_children
 from gpu_runtime.local.controllers.deployment.reconcile import DeploymentReconciler
-from gpu_runtime.local.controllers.endpoints import (
-    ENDPOINT_SLICES,
-    MANAGED_BY,
-    MANAGER,
-    SERVICES,
-    EndpointSliceReconciler,
-)
+from gpu_runtime.local.controllers.endpoints import MANAGED_BY, MANAGER, EndpointSliceReconciler
 from gpu_runtime.local.controllers.everything import Everything
 from gpu_runtime.local.controllers.furniture import ACCOUNT, AUTHORITY, SERVICE_ACCOUNTS, FurnitureReconciler
 from gpu_runtime.local.controllers.garbage.collector import GarbageCollector
 from gpu_runtime.local.controllers.job.reconcile import JobReconciler
-from gpu_runtime.local.controllers.machines import LEASES, NODE_LEASES, NODES
 from gpu_runtime.local.controllers.namespaces import NAMESPACES, NamespaceReconciler
 from gpu_runtime.local.controllers.nodes import NODE, NodeReconciler, node_of_lease, node_of_pod
-from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.quota import QUOTAS, QuotaReconciler, uncounted
 from gpu_runtime.local.controllers.replicaset import ReplicaSetReconciler
 from gpu_runtime.local.controllers.scheduler.loop import SCHEDULER, Scheduler
-from gpu_runtime.local.controllers.storage import CLAIMS, STORAGE_CLASSES, VOLUMES, Claim, PersistentVolume
 from gpu_runtime.local.controllers.volumes.claims import ClaimReconciler
 from gpu_runtime.local.controllers.volumes.classes import ensure_classes
 from gpu_runtime.local.controllers.volumes.lifecycle import VolumeReconciler
-from gpu_runtime.local.controllers.wire import Metadata
-from gpu_runtime.local.controllers.workloads import DEPLOYMENTS, JOBS, REPLICA_SETS
+from gpu_runtime.local.kinds.machines import LEASES, NODE_LEASES, NODES
+from gpu_runtime.local.kinds.pods import PODS, Pod
+from gpu_runtime.local.kinds.services import ENDPOINT_SLICES, SERVICES
+from gpu_runtime.local.kinds.storage import CLAIMS, STORAGE_CLASSES, VOLUMES, Claim, PersistentVolume
+from gpu_runtime.local.kinds.wire import Metadata
+from gpu_runtime.local.kinds.workloads import DEPLOYMENTS, JOBS, REPLICA_SETS
 
 NAMESPACE = "namespace"
 VOLUMES_FOLDER = "volumes"

@@ -12,7 +12,7 @@ from gpu_runtime.kube.errors import Invalid, NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Store, by_owner
 from gpu_runtime.local.controllers.selectors import matches
-from gpu_runtime.local.controllers.wire import LabelSelector
+from gpu_runtime.local.kinds.wire import LabelSelector
 
 T = TypeVar("T", bound=Object)
 OWNER, ORPHANS = "owner", "orphans"

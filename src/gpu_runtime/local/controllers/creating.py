@@ -12,9 +12,9 @@ from gpu_runtime.kube.errors import ApiError
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.pods import PODS, Pod
-from gpu_runtime.local.controllers.wire import Template
 from gpu_runtime.local.controllers.words import namespace_is_going, server_words
+from gpu_runtime.local.kinds.pods import PODS, Pod
+from gpu_runtime.local.kinds.wire import Template
 
 MOST_AT_ONCE = 500
 

@@ -13,10 +13,19 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta, controller_reference
 from gpu_runtime.kube.children import Children
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
-from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.claiming import OWNER
-from gpu_runtime.local.controllers.pods import Pod
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.services import (
+    ENDPOINT_SLICES,
+    SERVICES,
+    Endpoint,
+    EndpointConditions,
+    EndpointPort,
+    EndpointSlice,
+    Service,
+    TargetRef,
+)
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -24,70 +33,6 @@ MANAGER = "endpointslice-controller.k8s.io"
 HEADLESS = "service.kubernetes.io/headless"
 MOST_ENDPOINTS = 100
 NAMESPACE = "namespace"
-
-
-class ServicePort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    port: int = 0
-    name: str = ""
-    protocol: str = "TCP"
-    targetPort: int | str | None = None
-    appProtocol: str | None = None
-
-
-class ServiceSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    selector: dict[str, str] = {}
-    ports: list[ServicePort] = []
-    clusterIP: str = ""
-    publishNotReadyAddresses: bool = False
-
-
-class Service(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    metadata: ObjectMeta
-    spec: ServiceSpec = ServiceSpec()
-
-    def selects(self, pod: Pod) -> bool:
-        return bool(self.spec.selector) and self.spec.selector.items() <= pod.metadata.labels.items()
-
-
-class EndpointConditions(msgspec.Struct, frozen=True):
-    ready: bool = False
-    serving: bool = False
-    terminating: bool = False
-
-
-class TargetRef(msgspec.Struct, frozen=True):
-    kind: str
-    name: str
-    namespace: str
-    uid: str
-
-
-class Endpoint(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    addresses: list[str]
-    conditions: EndpointConditions = EndpointConditions()
-    hostname: str = ""
-    nodeName: str = ""
-    targetRef: TargetRef | None = None
-
-
-class EndpointPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, order=True):
-    name: str = ""
-    port: int | None = None
-    protocol: str = "TCP"
-    appProtocol: str | None = None
-
-
-class EndpointSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """Empty lists are written as such: left out, they would come back as null."""
-
-    metadata: ObjectMeta
-    addressType: str = ""
-    endpoints: list[Endpoint] | None = []
-    ports: list[EndpointPort] | None = []
-
-
-SERVICES = Resource("", "v1", "Service", "services", Service)
-ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", EndpointSlice)
 
 
 def target_ports(service: Service, pod: Pod) -> tuple[EndpointPort, ...]:

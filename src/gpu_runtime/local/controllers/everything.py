@@ -14,7 +14,7 @@ from gpu_runtime.kube.errors import KubeError, NotFound
 from gpu_runtime.kube.reflector import Reflector
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store, by_owner
-from gpu_runtime.local.controllers.wire import Metadata
+from gpu_runtime.local.kinds.wire import Metadata
 
 OWNER, UID, NAMESPACE = "owner", "uid", "namespace"
 CUSTOM_KINDS = Resource(

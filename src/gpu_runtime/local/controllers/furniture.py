@@ -13,7 +13,7 @@ from gpu_runtime.kube.errors import AlreadyExists, Forbidden, NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.namespaces import Namespace
-from gpu_runtime.local.controllers.wire import Metadata
+from gpu_runtime.local.kinds.wire import Metadata
 
 ACCOUNT, AUTHORITY = "default", "kube-root-ca.crt"
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", Metadata)

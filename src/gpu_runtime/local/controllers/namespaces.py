@@ -18,7 +18,7 @@ from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.local.controllers.everything import Everything
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.wire import Condition, Metadata
+from gpu_runtime.local.kinds.wire import Condition, Metadata
 
 FINALIZER = "kubernetes"
 LOOK_AGAIN_SECONDS = 5.0

@@ -13,8 +13,8 @@ from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.store import Store
-from gpu_runtime.local.controllers.machines import NODE_LEASES, NODES, Lease, Node
-from gpu_runtime.local.controllers.pods import PODS, Pod
+from gpu_runtime.local.kinds.machines import NODE_LEASES, NODES, Lease, Node
+from gpu_runtime.local.kinds.pods import PODS, Pod
 
 SILENT_SECONDS = 40.0
 GONE_SECONDS = 20.0

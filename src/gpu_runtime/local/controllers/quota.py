@@ -16,10 +16,10 @@ from gpu_runtime.kube.controller import Controller, Result
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
-from gpu_runtime.local.controllers.pods import Pod
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.storage import Claim
-from gpu_runtime.local.controllers.wire import Metadata
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.storage import Claim
+from gpu_runtime.local.kinds.wire import Metadata
 from gpu_runtime.local.quantities import NANO, spelled
 from gpu_runtime.local.usage import counted_kind, in_scope, usage_of
 

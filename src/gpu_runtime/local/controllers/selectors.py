@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_runtime.local.controllers.wire import LabelSelector, Requirement
+from gpu_runtime.local.kinds.wire import LabelSelector, Requirement
 
 
 def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:

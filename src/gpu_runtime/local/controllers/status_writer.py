@@ -12,7 +12,7 @@ from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.wire import Condition
+from gpu_runtime.local.kinds.wire import Condition
 
 
 async def write_status(client: Client, resource: Resource[Any], obj: Object, before: Any, after: Any) -> bool:

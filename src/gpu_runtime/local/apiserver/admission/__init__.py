@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gpu_runtime.local.apiserver.kinds import Kind
 from gpu_runtime.local.apiserver.records import Object
@@ -27,12 +26,14 @@ class Attempt:
     """Writes that come before the object's own write, such as a quota's new usage. Made when nothing can refuse it."""
 
 
-class Plugin(Protocol):
-    """`admit` may change the new object and runs before validation; `check` may only refuse and runs after it."""
+class Plugin:
+    """One rule; those that have nothing to do at a step leave it out."""
 
-    def admit(self, attempt: Attempt, store: Store) -> None: ...
+    def admit(self, attempt: Attempt, store: Store) -> None:
+        """May change the new object, and refuse. Runs before validation."""
 
-    def check(self, attempt: Attempt, store: Store) -> None: ...
+    def check(self, attempt: Attempt, store: Store) -> None:
+        """May only refuse. Runs after validation."""
 
 
 class Chain:

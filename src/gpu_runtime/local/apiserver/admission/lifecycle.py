@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.local.apiserver.admission import Attempt
+from gpu_runtime.local.apiserver.admission import Attempt, Plugin
 from gpu_runtime.local.apiserver.errors import Cause, Subject, forbidden, not_found
 from gpu_runtime.local.apiserver.store import Store
 
@@ -10,7 +10,7 @@ _NAMESPACES = Subject("", "namespaces", "Namespace")
 IMMORTAL = ("default", "kube-system", "kube-public")
 
 
-class NamespaceLifecycle:
+class NamespaceLifecycle(Plugin):
     def admit(self, attempt: Attempt, store: Store) -> None:
         if attempt.operation == "DELETE" and attempt.kind.resource == "namespaces" and attempt.name in IMMORTAL:
             raise forbidden(attempt.kind.subject, attempt.name, "this namespace may not be deleted")
@@ -25,6 +25,3 @@ class NamespaceLifecycle:
                 "NamespaceTerminating", f"namespace {attempt.namespace} is being terminated", "metadata.namespace"
             )
             raise forbidden(attempt.kind.subject, attempt.name, text, [cause])
-
-    def check(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to check after validation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.local.apiserver.admission import Attempt
+from gpu_runtime.local.apiserver.admission import Attempt, Plugin
 from gpu_runtime.local.apiserver.errors import forbidden
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.store import Store
@@ -17,7 +17,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
-class StorageProtection:
+class StorageProtection(Plugin):
     """Claims and volumes stay until the controllers that know their users let them go."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
@@ -28,11 +28,8 @@ class StorageProtection:
         if finalizer not in finalizers:
             finalizers.append(finalizer)
 
-    def check(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to check after validation."""
 
-
-class DefaultStorageClass:
+class DefaultStorageClass(Plugin):
     """A claim that names no class gets the newest default one."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:
@@ -66,7 +63,7 @@ def _size(claim: Object) -> int:
     return nanos(claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
 
 
-class TaintNewNodes:
+class TaintNewNodes(Plugin):
     """Nothing is scheduled to a node before it says that it is ready."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
@@ -75,6 +72,3 @@ class TaintNewNodes:
         taints = attempt.new.setdefault("spec", {}).setdefault("taints", [])
         if not any(one.get("key") == _NOT_READY["key"] and one.get("effect") == _NOT_READY["effect"] for one in taints):
             taints.append(dict(_NOT_READY))
-
-    def check(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to check after validation."""

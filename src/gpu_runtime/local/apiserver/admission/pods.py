@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_runtime.local.apiserver.admission import Attempt
+from gpu_runtime.local.apiserver.admission import Attempt, Plugin
 from gpu_runtime.local.apiserver.environment import Environment
 from gpu_runtime.local.apiserver.errors import forbidden
 from gpu_runtime.local.apiserver.records import Object
@@ -27,7 +27,7 @@ def _updated_pod(attempt: Attempt) -> Object | None:
     return attempt.new
 
 
-class Priority:
+class Priority(Plugin):
     """Resolves priorityClassName to its value."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:
@@ -68,15 +68,9 @@ class Priority:
         defaults = [found for record in store.all_current(_CLASSES) if (found := record.object()).get("globalDefault")]
         return min(defaults, key=lambda one: one.get("value", 0)) if defaults else None
 
-    def check(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to check after validation."""
 
-
-class RuntimeClass:
+class RuntimeClass(Plugin):
     """No runtime classes are served, so a pod that asks for one is refused."""
-
-    def admit(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to change."""
 
     def check(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
         pod = _new_pod(attempt)
@@ -85,7 +79,7 @@ class RuntimeClass:
             raise forbidden(attempt.kind.subject, attempt.name, text)
 
 
-class DefaultTolerations:
+class DefaultTolerations(Plugin):
     """A pod stays five minutes on a node that is not ready or not reachable."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
@@ -98,15 +92,12 @@ class DefaultTolerations:
         if added:
             pod["spec"]["tolerations"] = tolerations + added
 
-    def check(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to check after validation."""
-
 
 def _tolerates(toleration: Object, key: str) -> bool:
     return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
 
 
-class ServiceAccounts:
+class ServiceAccounts(Plugin):
     """A pod runs as a ServiceAccount that exists, with its pull secrets and, unless refused, its token."""
 
     def __init__(self, environment: Environment) -> None:
@@ -142,9 +133,6 @@ class ServiceAccounts:
             mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_PATH}
             container.setdefault("volumeMounts", []).append(mount)
         spec.setdefault("volumes", []).append({"name": name, "projected": _token_sources()})
-
-    def check(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to check after validation."""
 
 
 def _token_sources() -> dict[str, Any]:

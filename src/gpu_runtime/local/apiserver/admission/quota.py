@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.local.apiserver.admission import Attempt
+from gpu_runtime.local.apiserver.admission import Attempt, Plugin
 from gpu_runtime.local.apiserver.errors import forbidden
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.store import Store
@@ -10,11 +10,8 @@ from gpu_runtime.local.quantities import nanos, spelled
 from gpu_runtime.local.usage import Usage, in_scope, missing_compute, usage_of
 
 
-class ResourceQuotas:
+class ResourceQuotas(Plugin):
     """Judges by the quota's status, as the real server does, and counts there what it lets pass."""
-
-    def admit(self, attempt: Attempt, store: Store) -> None:
-        """Nothing to change."""
 
     def check(self, attempt: Attempt, store: Store) -> None:
         if not attempt.kind.namespaced or attempt.new is None or attempt.subresource:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from gpu_runtime.local.controllers.deployment.rollout import bounds
 from gpu_runtime.local.controllers.status_writer import moved_condition
-from gpu_runtime.local.controllers.wire import Condition
-from gpu_runtime.local.controllers.workloads import Deployment, DeploymentStatus, ReplicaSet
+from gpu_runtime.local.kinds.wire import Condition
+from gpu_runtime.local.kinds.workloads import Deployment, DeploymentStatus, ReplicaSet
 
 AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
 CREATED, FOUND, UPDATED, COMPLETE, TIMED_OUT, CREATE_ERROR, PAUSED, RESUMED = (

@@ -31,17 +31,11 @@ from gpu_runtime.local.controllers.deployment.revisions import (
     size_annotations,
 )
 from gpu_runtime.local.controllers.deployment.rollout import Size
-from gpu_runtime.local.controllers.pods import Pod
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.wire import Condition
 from gpu_runtime.local.controllers.words import server_words
-from gpu_runtime.local.controllers.workloads import (
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    Deployment,
-    DeploymentStatus,
-    ReplicaSet,
-)
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.wire import Condition
+from gpu_runtime.local.kinds.workloads import DEPLOYMENTS, REPLICA_SETS, Deployment, DeploymentStatus, ReplicaSet
 
 
 class DeploymentReconciler:

@@ -12,8 +12,8 @@ import msgspec
 from gpu_runtime.api.meta.names import SUBDOMAIN_LENGTH
 from gpu_runtime.api.meta.object import ObjectMeta, OwnerReference, controller_reference, wire
 from gpu_runtime.local.controllers.deployment.rollout import most_replicas
-from gpu_runtime.local.controllers.wire import Template
-from gpu_runtime.local.controllers.workloads import DEPLOYMENTS, Deployment, ReplicaSet
+from gpu_runtime.local.kinds.wire import Template
+from gpu_runtime.local.kinds.workloads import DEPLOYMENTS, Deployment, ReplicaSet
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpu_runtime.local.controllers.workloads import Deployment
+from gpu_runtime.local.kinds.workloads import Deployment
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from gpu_runtime.local.controllers.garbage.decisions import (
     fate,
     state_of,
 )
-from gpu_runtime.local.controllers.wire import Metadata
+from gpu_runtime.local.kinds.wire import Metadata
 
 REMEMBERED_ABSENT = 4096
 UNKNOWN_KIND_SECONDS = 30.0

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gpu_runtime.local.controllers.pods import Pod
-from gpu_runtime.local.controllers.wire import Condition
-from gpu_runtime.local.controllers.workloads import Job, UncountedPods
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.wire import Condition
+from gpu_runtime.local.kinds.workloads import Job, UncountedPods
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that is not yet counted: without it a deleted pod could be missed."""

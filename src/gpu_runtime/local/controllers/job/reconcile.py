@@ -23,11 +23,11 @@ from gpu_runtime.local.controllers.creating import create_pods, pod_from
 from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.job import decisions
 from gpu_runtime.local.controllers.job.decisions import SUSPENDED, TRACKING, Tally
-from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.replicaset import deletion_order
 from gpu_runtime.local.controllers.status_writer import status_patch
-from gpu_runtime.local.controllers.wire import Condition
-from gpu_runtime.local.controllers.workloads import JOBS, Job, JobStatus, UncountedPods
+from gpu_runtime.local.kinds.pods import PODS, Pod
+from gpu_runtime.local.kinds.wire import Condition
+from gpu_runtime.local.kinds.workloads import JOBS, Job, JobStatus, UncountedPods
 
 
 class JobReconciler:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.local.controllers.pods import Pod
-from gpu_runtime.local.controllers.storage import WAIT_FOR_FIRST_CONSUMER, Claim, StorageClass
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.storage import WAIT_FOR_FIRST_CONSUMER, Claim, StorageClass
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 

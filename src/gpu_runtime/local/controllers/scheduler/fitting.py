@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpu_runtime.local.controllers.machines import Node
-from gpu_runtime.local.controllers.pods import NodeSelectorTerm, Pod
 from gpu_runtime.local.controllers.scheduler.requests import PODS, Amounts, amounts, requests
 from gpu_runtime.local.controllers.selectors import holds
+from gpu_runtime.local.kinds.machines import Node
+from gpu_runtime.local.kinds.pods import NodeSelectorTerm, Pod
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"

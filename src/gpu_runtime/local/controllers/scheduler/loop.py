@@ -15,12 +15,12 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.store import Delta, Store
-from gpu_runtime.local.controllers.machines import Node
-from gpu_runtime.local.controllers.pods import PODS, Pod
 from gpu_runtime.local.controllers.scheduler.claims import SELECTED_NODE, assess_claims
 from gpu_runtime.local.controllers.scheduler.fitting import Misfit, Place, explain, explain_for_all, misfit
 from gpu_runtime.local.controllers.scheduler.requests import used_by
-from gpu_runtime.local.controllers.storage import CLAIMS, Claim, StorageClass
+from gpu_runtime.local.kinds.machines import Node
+from gpu_runtime.local.kinds.pods import PODS, Pod
+from gpu_runtime.local.kinds.storage import CLAIMS, Claim, StorageClass
 
 SCHEDULER = "default-scheduler"
 RETRY_SECONDS = 1.0

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.local.controllers.pods import Container, Pod
+from gpu_runtime.local.kinds.container import Container
+from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.usage import most_at_once
 
 Amounts = dict[str, int]

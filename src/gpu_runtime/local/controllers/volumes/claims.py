@@ -16,18 +16,8 @@ from gpu_runtime.kube.errors import AlreadyExists, NotFound
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.finalizers import remove_finalizer
-from gpu_runtime.local.controllers.pods import PODS
 from gpu_runtime.local.controllers.scheduler.claims import SELECTED_NODE
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.storage import (
-    CLAIMS,
-    VOLUMES,
-    WAIT_FOR_FIRST_CONSUMER,
-    Claim,
-    ClaimStatus,
-    PersistentVolume,
-    StorageClass,
-)
 from gpu_runtime.local.controllers.volumes.matching import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -38,6 +28,16 @@ from gpu_runtime.local.controllers.volumes.matching import (
     find_volume,
     new_volume,
     volume_name,
+)
+from gpu_runtime.local.kinds.pods import PODS
+from gpu_runtime.local.kinds.storage import (
+    CLAIMS,
+    VOLUMES,
+    WAIT_FOR_FIRST_CONSUMER,
+    Claim,
+    ClaimStatus,
+    PersistentVolume,
+    StorageClass,
 )
 
 PROTECTION = "kubernetes.io/pvc-protection"

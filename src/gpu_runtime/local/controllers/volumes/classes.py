@@ -6,8 +6,8 @@ from typing import Any
 
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import AlreadyExists
-from gpu_runtime.local.controllers.storage import STORAGE_CLASSES, WAIT_FOR_FIRST_CONSUMER
 from gpu_runtime.local.controllers.volumes.matching import DEFAULT_CLASS, PROVISIONER
+from gpu_runtime.local.kinds.storage import STORAGE_CLASSES, WAIT_FOR_FIRST_CONSUMER
 
 
 def storage_class(name: str, mode: str, *, default: bool = False) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.storage import CLAIMS, VOLUMES, Claim, PersistentVolume, VolumeStatus
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONED_BY, PROVISIONER, belongs_to
+from gpu_runtime.local.kinds.storage import CLAIMS, VOLUMES, Claim, PersistentVolume, VolumeStatus
 from gpu_runtime.local.removal import remove_tree
 
 PROTECTION = "kubernetes.io/pv-protection"

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.local.controllers.selectors import matches
-from gpu_runtime.local.controllers.storage import Claim, PersistentVolume, StorageClass
+from gpu_runtime.local.kinds.storage import Claim, PersistentVolume, StorageClass
 
 PROVISIONER = "gpu-runtime/local-directory"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"

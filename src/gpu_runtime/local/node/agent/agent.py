@@ -18,11 +18,12 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK
 from gpu_runtime.kube.controller import Controller, primary
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.manager import Manager
+from gpu_runtime.local.kinds.pods import PODS, Pod
+from gpu_runtime.local.kinds.services import ENDPOINT_SLICES, SERVICES
 from gpu_runtime.local.node.agent.backoff import FIRST_SECONDS, MOST_SECONDS, Backoff
 from gpu_runtime.local.node.agent.eviction import LOOK_SECONDS, Evictor
 from gpu_runtime.local.node.agent.hooks import Hooks
 from gpu_runtime.local.node.agent.images import Images
-from gpu_runtime.local.node.agent.kinds import ENDPOINT_SLICES, PODS, SERVICES, Pod
 from gpu_runtime.local.node.agent.node import Machine, NodeKeeper, describe_machine
 from gpu_runtime.local.node.agent.pods import PodKeeper
 from gpu_runtime.local.node.agent.probing import Probing

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from gpu_runtime.api.meta.quantity import Quantity
+from gpu_runtime.local.kinds.container import CapabilityChange, Container, SeccompProfile, SecurityContext
+from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent import probes
 from gpu_runtime.local.node.agent.environment import ConfigError, command
-from gpu_runtime.local.node.agent.kinds import CapabilityChange, Container, Pod, SeccompProfile, SecurityContext
 from gpu_runtime.local.node.agent.volumes import Place, memory_volumes
 from gpu_runtime.local.node.expansion import expand
 from gpu_runtime.local.node.shim.syscalls import KEPT_CAPABILITIES

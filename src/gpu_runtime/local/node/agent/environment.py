@@ -8,16 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.local.node.agent.kinds import (
-    ConfigMap,
-    Container,
-    EnvSource,
-    KeyRef,
-    Pod,
-    ResourceFieldRef,
-    Secret,
-    Service,
-)
+from gpu_runtime.local.kinds.container import Container, EnvSource, KeyRef, ResourceFieldRef
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.services import Service
+from gpu_runtime.local.kinds.storage import ConfigMap, Secret
 from gpu_runtime.local.node.expansion import expand
 
 T = TypeVar("T")

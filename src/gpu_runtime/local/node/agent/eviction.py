@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.local.node.agent.kinds import Pod
+from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent.status import Failure
 
 LOOK_SECONDS = 10.0

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from gpu_runtime.local.node.agent.kinds import Container, Handler, Pod
+from gpu_runtime.local.kinds.container import Container, Handler
+from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent.memory import RunKey
 from gpu_runtime.local.node.agent.probes import named_port
 from gpu_runtime.local.node.agent.starting import Say

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from gpu_runtime.local.node.agent.kinds import Waiting
+from gpu_runtime.local.kinds.pods import Waiting
 from gpu_runtime.local.node.agent.probes import Verdicts
 from gpu_runtime.local.node.agent.status import Failure
 

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import Clock
 from gpu_runtime.kube.errors import AlreadyExists, KubeError, NotFound
-from gpu_runtime.kube.resource import Resource
+from gpu_runtime.local.kinds.machines import LEASES, NODE_LEASES, NODES
 from gpu_runtime.local.node.agent.container_spec import GPU
 from gpu_runtime.local.node.gpus import Gpu
 
@@ -27,20 +27,7 @@ RENEW_SECONDS = 10.0
 STATUS_SECONDS = 300.0
 MOST_PODS = 500
 SIMULATED_MEMORY_PER_GPU = 64 * 1024**3
-LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.4-gpu-runtime"
-
-
-class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    metadata: ObjectMeta
-
-
-class Lease(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    metadata: ObjectMeta
-
-
-NODES = Resource("", "v1", "Node", "nodes", Node, namespaced=False)
-LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,7 +194,7 @@ class NodeKeeper:
             "leaseDurationSeconds": LEASE_SECONDS,
             "renewTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         }
-        key = Key(LEASE_NAMESPACE, self._machine.name)
+        key = Key(NODE_LEASES, self._machine.name)
         try:
             await self._client.patch(LEASES, key, {"spec": spec})
         except NotFound:

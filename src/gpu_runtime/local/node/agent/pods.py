@@ -11,10 +11,11 @@ from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import Conflict, NotFound
 from gpu_runtime.kube.store import Delta, Store, version_number
+from gpu_runtime.local.kinds.container import Container
+from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.node.agent import volumes as pod_volumes
 from gpu_runtime.local.node.agent.container_spec import sandbox_spec
 from gpu_runtime.local.node.agent.hooks import MINIMUM_GRACE_SECONDS, Hooks
-from gpu_runtime.local.node.agent.kinds import PODS, Container, Pod
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.reporting import Reporter

@@ -10,7 +10,7 @@ from typing import Literal
 
 import aiohttp
 
-from gpu_runtime.local.node.agent.kinds import Container, HttpGet, Probe
+from gpu_runtime.local.kinds.container import Container, HttpGet, Probe
 
 Kind = Literal["startup", "readiness", "liveness"]
 Execute = Callable[[list[str], float], Awaitable[tuple[int | None, str]]]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from gpu_runtime.local.node.agent.kinds import Container, Pod, Probe
+from gpu_runtime.local.kinds.container import Container, Probe
+from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.probes import Kind, Outcome, Prober, Verdicts
 from gpu_runtime.local.node.agent.status import container_id

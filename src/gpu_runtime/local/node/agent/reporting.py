@@ -9,7 +9,7 @@ import msgspec
 
 from gpu_runtime.api.meta.object import wire
 from gpu_runtime.kube.client import Client
-from gpu_runtime.local.node.agent.kinds import PODS, Pod, PodStatus
+from gpu_runtime.local.kinds.pods import PODS, Pod, PodStatus
 from gpu_runtime.local.node.agent.logs import last_words
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.status import TERMINAL, Seen, pod_status

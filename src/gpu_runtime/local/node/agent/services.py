@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from gpu_runtime.kube.store import Store
-from gpu_runtime.local.node.agent.kinds import EndpointSlice, Service
+from gpu_runtime.local.kinds.services import EndpointSlice, Service
 from gpu_runtime.local.node.hosts import ServiceName
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.shim.netlink import Netlink
@@ -59,7 +59,7 @@ def backends(services: Iterable[Service], slices: Iterable[EndpointSlice]) -> di
 def _backs(slices: Iterable[EndpointSlice], port_name: str) -> Iterator[Back]:
     for each in slices:
         for port in each.ports or ():
-            if port.name == port_name and port.protocol == "TCP":
+            if port.name == port_name and port.protocol == "TCP" and port.port is not None:
                 for endpoint in each.endpoints or ():
                     if endpoint.conditions.ready:
                         yield from (Back(address, port.port) for address in endpoint.addresses)

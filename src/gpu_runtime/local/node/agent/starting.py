@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import NotFound
+from gpu_runtime.local.kinds.container import Container
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.services import Service
+from gpu_runtime.local.kinds.storage import CONFIG_MAPS, SECRETS
 from gpu_runtime.local.node.agent import environment
 from gpu_runtime.local.node.agent.backoff import Backoff, spoken
 from gpu_runtime.local.node.agent.container_spec import container_spec
 from gpu_runtime.local.node.agent.environment import ConfigError
 from gpu_runtime.local.node.agent.images import Images
-from gpu_runtime.local.node.agent.kinds import CONFIG_MAPS, SECRETS, Container, Pod, Service
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.volumes import NotReady, Volumes
 from gpu_runtime.local.node.runtime import PodRuntime

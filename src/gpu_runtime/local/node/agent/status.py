@@ -9,18 +9,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gpu_runtime.local.node.agent.kinds import (
-    Address,
-    Container,
-    ContainerStatus,
-    Pod,
-    PodCondition,
-    PodStatus,
-    Running,
-    State,
-    Terminated,
-    Waiting,
-)
+from gpu_runtime.local.kinds.container import Container
+from gpu_runtime.local.kinds.pods import Address, ContainerStatus, Pod, PodStatus, Running, State, Terminated, Waiting
+from gpu_runtime.local.kinds.wire import Condition
 from gpu_runtime.local.node.specs import ContainerRun, PodSandbox
 
 TERMINAL = ("Succeeded", "Failed")
@@ -190,23 +181,21 @@ def _initialized(container: Container, status: ContainerStatus) -> bool:
 
 def _conditions(
     pod: Pod, seen: Seen, phase: str, inits: list[ContainerStatus], containers: list[ContainerStatus], now: datetime
-) -> list[PodCondition]:
+) -> list[Condition]:
     alive = seen.sandbox is not None and seen.sandbox.alive
     containers_ready = _containers_ready(pod, phase, inits, containers)
     wanted = [
-        PodCondition(type="PodReadyToStartContainers", status="True" if alive else "False"),
+        Condition(type="PodReadyToStartContainers", status="True" if alive else "False"),
         _initialized_condition(pod, phase, inits, containers),
         _ready(pod, containers_ready),
         containers_ready,
     ]
     if not any(condition.type == "PodScheduled" for condition in pod.status.conditions):
-        wanted.append(PodCondition(type="PodScheduled", status="True"))  # bound by hand, past the scheduler
+        wanted.append(Condition(type="PodScheduled", status="True"))  # bound by hand, past the scheduler
     return merged(pod.status.conditions, wanted, now, pod.metadata.generation)
 
 
-def merged(
-    old: Iterable[PodCondition], wanted: Iterable[PodCondition], now: datetime, generation: int
-) -> list[PodCondition]:
+def merged(old: Iterable[Condition], wanted: Iterable[Condition], now: datetime, generation: int) -> list[Condition]:
     """The node's conditions in place of its old ones, those of others untouched; times move with the status alone."""
     before = {condition.type: condition for condition in old}
     ours = []
@@ -229,21 +218,21 @@ def _listed(names: Iterable[str]) -> str:
 
 def _containers_ready(
     pod: Pod, phase: str, inits: list[ContainerStatus], containers: list[ContainerStatus]
-) -> PodCondition:
+) -> Condition:
     if phase in TERMINAL:
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-        return PodCondition(type="ContainersReady", status="False", reason=reason)
+        return Condition(type="ContainersReady", status="False", reason=reason)
     sidecars = [status for each, status in zip(pod.spec.initContainers, inits, strict=True) if each.sidecar]
     order = {each.name: number for number, each in enumerate(pod.spec.containers)}
     unready = [status.name for status in sidecars if not status.ready]
     unready += sorted((status.name for status in containers if not status.ready), key=lambda name: order[name])
     if unready:
         message = f"containers with unready status: {_listed(unready)}"
-        return PodCondition(type="ContainersReady", status="False", reason="ContainersNotReady", message=message)
-    return PodCondition(type="ContainersReady", status="True")
+        return Condition(type="ContainersReady", status="False", reason="ContainersNotReady", message=message)
+    return Condition(type="ContainersReady", status="True")
 
 
-def _ready(pod: Pod, containers_ready: PodCondition) -> PodCondition:
+def _ready(pod: Pod, containers_ready: Condition) -> Condition:
     if containers_ready.status != "True":
         return msgspec.structs.replace(containers_ready, type="Ready")
     known = {condition.type: condition.status for condition in pod.status.conditions}
@@ -255,20 +244,20 @@ def _ready(pod: Pod, containers_ready: PodCondition) -> PodCondition:
             problems.append(f'the status of pod readiness gate "{gate}" is not "True", but {known[gate]}')
     if problems:
         message = ", ".join(problems)
-        return PodCondition(type="Ready", status="False", reason="ReadinessGatesNotReady", message=message)
-    return PodCondition(type="Ready", status="True")
+        return Condition(type="Ready", status="False", reason="ReadinessGatesNotReady", message=message)
+    return Condition(type="Ready", status="True")
 
 
 def _initialized_condition(
     pod: Pod, phase: str, inits: list[ContainerStatus], containers: list[ContainerStatus]
-) -> PodCondition:
+) -> Condition:
     if phase == "Succeeded":
-        return PodCondition(type="Initialized", status="True", reason="PodCompleted")
+        return Condition(type="Initialized", status="True", reason="PodCompleted")
     begun = any(status.state.running or _ended(status) for status in containers)
     incomplete = [
         each.name for each, status in zip(pod.spec.initContainers, inits, strict=True) if not _initialized(each, status)
     ]
     if begun or not incomplete:
-        return PodCondition(type="Initialized", status="True")
+        return Condition(type="Initialized", status="True")
     message = f"containers with incomplete status: {_listed(incomplete)}"
-    return PodCondition(type="Initialized", status="False", reason="ContainersNotInitialized", message=message)
+    return Condition(type="Initialized", status="False", reason="ContainersNotInitialized", message=message)

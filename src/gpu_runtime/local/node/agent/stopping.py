@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent.hooks import MINIMUM_GRACE_SECONDS, Hooks
-from gpu_runtime.local.node.agent.kinds import Pod
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.starting import Say
 from gpu_runtime.local.node.runtime import PodRuntime

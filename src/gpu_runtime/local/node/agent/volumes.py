@@ -14,24 +14,20 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import ApiError, NotFound
-from gpu_runtime.local.node.agent import environment
-from gpu_runtime.local.node.agent.kinds import (
-    CLAIMS,
-    CONFIG_MAPS,
-    PERSISTENT_VOLUMES,
-    SECRETS,
+from gpu_runtime.local.kinds.pods import Pod
+from gpu_runtime.local.kinds.storage import CLAIMS, CONFIG_MAPS, SECRETS, VOLUMES, PersistentVolume
+from gpu_runtime.local.kinds.volume import (
     ClaimSource,
     ConfigMapSource,
     DownwardSource,
     HostPath,
     KeyToPath,
-    PersistentVolume,
-    Pod,
     ProjectedSource,
     SecretSource,
     TokenSource,
     Volume,
 )
+from gpu_runtime.local.node.agent import environment
 from gpu_runtime.local.node.shim import documents
 
 VOLUMES_FOLDER = "volumes"  # of the data directory: where the volume controller makes a folder for each claim
@@ -109,7 +105,7 @@ class Volumes:
         if not claim.spec.volumeName:
             raise NotReady(f'persistentvolumeclaim "{source.claimName}" is not bound')
         try:
-            bound = await self._client.get(PERSISTENT_VOLUMES, Key("", claim.spec.volumeName))
+            bound = await self._client.get(VOLUMES, Key("", claim.spec.volumeName))
         except NotFound:
             raise NotReady(f'persistentvolume "{claim.spec.volumeName}" not found') from None
         return self._persistent(bound, source.readOnly, pod.spec.securityContext.fsGroup)

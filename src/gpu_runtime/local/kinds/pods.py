@@ -1,32 +1,17 @@
-"""Pods as controllers and the scheduler read them."""
+"""Pods: their spec as it is read, and their status as the node writes it."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.wire import Condition, Requirement
-
-
-class Resources(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-
-
-class ContainerPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    containerPort: int
-    name: str = ""
-    protocol: str = "TCP"
-
-
-class Container(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    name: str
-    ports: list[ContainerPort] = []
-    resources: Resources = Resources()
-    restartPolicy: str = ""
+from gpu_runtime.local.kinds.container import Container, PodSecurityContext
+from gpu_runtime.local.kinds.volume import Volume
+from gpu_runtime.local.kinds.wire import Condition, Requirement
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -46,65 +31,116 @@ class Affinity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     nodeAffinity: NodeAffinity | None = None
 
 
-class ClaimSource(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    claimName: str
-
-
-class Volume(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    name: str
-    persistentVolumeClaim: ClaimSource | None = None
-
-
 class SchedulingGate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
+
+
+class ReadinessGate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    conditionType: str
 
 
 class PodSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     containers: list[Container] = []
     initContainers: list[Container] = []
+    volumes: list[Volume] = []
     overhead: dict[str, str] = {}
+    restartPolicy: Literal["Always", "OnFailure", "Never"] = "Always"
+    terminationGracePeriodSeconds: int = 30
+    activeDeadlineSeconds: int | None = None
     nodeName: str = ""
     nodeSelector: dict[str, str] = {}
     affinity: Affinity | None = None
     priority: int = 0
+    priorityClassName: str = ""
     schedulerName: str = "default-scheduler"
     schedulingGates: list[SchedulingGate] = []
-    volumes: list[Volume] = []
-    restartPolicy: str = "Always"
     hostname: str = ""
     subdomain: str = ""
-    activeDeadlineSeconds: int | None = None
-    preemptionPolicy: str = ""
-    priorityClassName: str = ""
+    hostNetwork: bool = False
+    serviceAccountName: str = "default"
+    enableServiceLinks: bool = True
+    securityContext: PodSecurityContext = PodSecurityContext()
+    readinessGates: list[ReadinessGate] = []
+
+    @property
+    def gates(self) -> list[str]:
+        return [gate.conditionType for gate in self.readinessGates]
+
+
+class PodMeta(ObjectMeta, frozen=True, omit_defaults=True, kw_only=True):
+    deletionGracePeriodSeconds: int | None = None
+
+
+class Waiting(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    startedAt: datetime | None = None
 
 
 class Terminated(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    exitCode: int = 0
+    exitCode: int = msgspec.field(default=-1)
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    startedAt: datetime | None = None
     finishedAt: datetime | None = None
+    containerID: str = ""
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Exactly one is set; none in a `lastState` of a first run."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    restartCount: int = 0
+class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Every field is written, as a kubelet does: readers tell `false` from absent."""
+
+    name: str = ""
     state: State = State()
+    lastState: State = State()
+    ready: bool = False
+    restartCount: int = 0
+    image: str = ""
+    imageID: str = ""
+    containerID: str | msgspec.UnsetType = msgspec.UNSET
+    started: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class Address(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    ip: str
 
 
 class PodStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The kubelet's part of a Pod's status."""
+
     phase: str = ""
+    reason: str = ""
+    message: str = ""
+    hostIP: str = ""
+    hostIPs: list[Address] = []
     podIP: str = ""
-    conditions: list[Condition] = []
-    containerStatuses: list[ContainerStatus] = []
-    initContainerStatuses: list[ContainerStatus] = []
+    podIPs: list[Address] = []
     startTime: datetime | None = None
+    conditions: list[Condition] = []
+    initContainerStatuses: list[ContainerStatus] = []
+    containerStatuses: list[ContainerStatus] = []
+    observedGeneration: int = 0
 
 
 class Pod(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    metadata: ObjectMeta
+    metadata: PodMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+    def __str__(self) -> str:
+        """As a kubelet names it in messages."""
+        return f"{self.metadata.name}_{self.metadata.namespace}({self.metadata.uid})"
 
     @property
     def finished(self) -> bool:

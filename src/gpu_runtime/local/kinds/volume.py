@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gpu_runtime.local.node.agent.kinds.container import FieldRef, ResourceFieldRef
+from gpu_runtime.local.kinds.container import FieldRef, ResourceFieldRef
 
 
 class KeyToPath(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.wire import Condition, LabelSelector, Template
+from gpu_runtime.local.kinds.wire import Condition, LabelSelector, Template
 
 
 class RollingUpdate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Claims, volumes and storage classes as the volume controller and the scheduler read them."""
+"""Claims, volumes and storage classes, and the ConfigMaps and Secrets that pods read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import msgspec
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.pods import NodeSelector, Resources
-from gpu_runtime.local.controllers.wire import Condition, LabelSelector
+from gpu_runtime.local.kinds.container import Resources
+from gpu_runtime.local.kinds.pods import NodeSelector
+from gpu_runtime.local.kinds.volume import HostPath
+from gpu_runtime.local.kinds.wire import Condition, LabelSelector
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
@@ -51,11 +53,6 @@ class ClaimRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     resourceVersion: str = ""
 
 
-class HostPath(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    path: str = ""
-    type: str | None = None
-
-
 class VolumeAffinity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     required: NodeSelector | None = None
 
@@ -68,6 +65,7 @@ class VolumeSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     volumeMode: str = "Filesystem"
     claimRef: ClaimRef | None = None
     hostPath: HostPath | None = None
+    local: HostPath | None = None
     nodeAffinity: VolumeAffinity | None = None
 
 
@@ -90,6 +88,19 @@ class StorageClass(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     allowVolumeExpansion: bool = False
 
 
+class ConfigMap(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    data: dict[str, str] = {}
+    binaryData: dict[str, bytes] = {}
+
+
+class Secret(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    metadata: ObjectMeta
+    data: dict[str, bytes] = {}
+
+
 CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Claim)
 VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", PersistentVolume, namespaced=False)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", StorageClass, namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
+SECRETS = Resource("", "v1", "Secret", "secrets", Secret)
