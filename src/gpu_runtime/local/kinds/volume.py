@@ -45,17 +45,10 @@ class DownwardSource(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     defaultMode: int = 0o644
 
 
-class TokenSource(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    path: str
-    audience: str = ""
-    expirationSeconds: int = 3600
-
-
 class ProjectedPart(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     configMap: ConfigMapSource | None = None
     secret: SecretSource | None = None
     downwardAPI: DownwardSource | None = None
-    serviceAccountToken: TokenSource | None = None
 
 
 class ProjectedSource(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.kube.client import Client
-from gpu_runtime.kube.errors import ApiError, NotFound
+from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.kinds.storage import CLAIMS, CONFIG_MAPS, SECRETS, VOLUMES, PersistentVolume
 from gpu_runtime.local.kinds.volume import (
@@ -24,7 +22,6 @@ from gpu_runtime.local.kinds.volume import (
     KeyToPath,
     ProjectedSource,
     SecretSource,
-    TokenSource,
     Volume,
 )
 from gpu_runtime.local.node.agent import environment
@@ -137,6 +134,7 @@ class Volumes:
         raise NotReady("this kind of volume is not supported on this node")
 
     async def _parts(self, pod: Pod, source: ProjectedSource, addresses: tuple[str, str]) -> dict[str, Projected]:
+        """All parts but tokens of service accounts, which the embedded API server does not issue."""
         files: dict[str, Projected] = {}
         for part in source.sources:
             if part.configMap:
@@ -145,10 +143,6 @@ class Volumes:
                 files.update(await self._secret(pod, part.secret, source.defaultMode))
             if part.downwardAPI:
                 files.update(downward(pod, part.downwardAPI, source.defaultMode, addresses))
-            if part.serviceAccountToken:
-                token = await self._token(pod, part.serviceAccountToken)
-                if token is not None:
-                    files[part.serviceAccountToken.path] = Projected(token, source.defaultMode)
         return files
 
     async def _config_map(self, pod: Pod, source: ConfigMapSource, mode: int) -> dict[str, Projected]:
@@ -170,41 +164,6 @@ class Volumes:
                 return {}
             raise NotReady(f'secret "{name}" not found') from None
         return chosen(found.data, source.items, mode, optional=source.optional)
-
-    async def _token(self, pod: Pod, source: TokenSource) -> bytes | None:
-        """A token for the pod's service account; None from a server that issues none."""
-        account = pod.spec.serviceAccountName or "default"
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": [source.audience] if source.audience else [],
-                "expirationSeconds": source.expirationSeconds,
-                "boundObjectRef": {
-                    "apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid,
-                },
-            },
-        }  # fmt: skip
-        path = f"/api/v1/namespaces/{pod.metadata.namespace}/serviceaccounts/{account}"
-        try:
-            await self._client.request("GET", path, subject=f"get serviceaccounts {account}")
-        except NotFound:
-            raise NotReady(f'failed to fetch token: serviceaccounts "{account}" not found') from None
-        try:
-            answer = await self._client.request("POST", f"{path}/token", subject=f"token for {account}", body=body)
-        except ApiError as error:
-            if error.code in (404, 405):  # the account is there, the subresource is not
-                return None
-            raise
-        return msgspec.json.decode(answer, type=_TokenAnswer).status.token.encode()
-
-
-class _Token(msgspec.Struct):
-    token: str
-
-
-class _TokenAnswer(msgspec.Struct):
-    status: _Token
 
 
 def chosen(data: Mapping[str, bytes], items: list[KeyToPath], mode: int, *, optional: bool) -> dict[str, Projected]:

@@ -53,7 +53,7 @@ def _run(launch: Launch, shim: socket.socket) -> None:
     ours, theirs = os.openpty() if tty else (-1, -1)
     nothing = os.open("/dev/null", os.O_RDONLY)
     streams = (theirs,) * 3 if tty else (launch.input if launch.input >= 0 else nothing, *launch.output)
-    main = _start(container, streams, plain=plain, tty=tty)
+    main = start(container, container["command"], streams, plain=plain, tty=tty)
     for descriptor in {*streams, *launch.output, nothing}:
         os.close(descriptor)
     if tty:
@@ -73,8 +73,19 @@ def _refuse_mounts(container: Container) -> None:
         raise CannotMount(f'failed to mount at "{mount["target"]}": this machine allows no mount namespaces')
 
 
-def _start(container: Container, streams: Sequence[int], *, plain: bool, tty: bool) -> int:
-    """The program's process id, once it has been executed; CannotExecute with its reason otherwise."""
+def start(
+    container: Container,
+    command: list[str],
+    streams: Sequence[int],
+    groups: Sequence[int] = (),
+    *,
+    plain: bool,
+    tty: bool,
+) -> int:
+    """The process id of `command` once it has been executed; CannotExecute with its reason otherwise.
+
+    `groups` are files by which a process joins a cgroup.
+    """
     failed, fail = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
@@ -83,8 +94,10 @@ def _start(container: Container, streams: Sequence[int], *, plain: bool, tty: bo
             if plain:  # elsewhere the end of the pid namespace's init is the end of all
                 sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
+            for group in groups:
+                os.write(group, b"0")
             terminal.attach(container, streams, tty=tty)
-            program.become(terminal.with_terminal(container, tty=tty), container["command"])
+            program.become(terminal.with_terminal(container, tty=tty), command)
         except program.CannotExecute as error:
             os.write(fail, str(error).encode())
         except BaseException as error:

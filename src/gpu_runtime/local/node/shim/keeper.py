@@ -13,7 +13,7 @@ import signal
 import socket
 from typing import NamedTuple, NoReturn
 
-from gpu_runtime.local.node.shim import init, program, terminal
+from gpu_runtime.local.node.shim import init, program
 from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.shapes import Container, InitReport
 
@@ -69,7 +69,7 @@ def _keep(order: Order, control: socket.socket, groups: list[int], life: int, *,
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
     ends, streams = _streams(order)
-    child = _start(order, streams, groups, plain=plain)
+    child = init.start(order.container, order.command, streams, groups, plain=plain, tty=order.tty)
     for descriptor in {*streams, *order.streams, *groups}:
         os.close(descriptor)
     tell(control, {"started": True}, *ends)
@@ -91,35 +91,6 @@ def _streams(order: Order) -> tuple[list[int], list[int]]:
     except OSError as error:
         raise program.CannotExecute(f"open /dev/ptmx: {error.strerror}") from error
     return [ours], [theirs] * 3
-
-
-def _start(order: Order, streams: list[int], groups: list[int], *, plain: bool) -> int:
-    """The command's process id once it has been executed; CannotExecute with its reason otherwise."""
-    failed, fail = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setsid()
-            if plain:
-                sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
-            signal.set_wakeup_fd(-1)
-            for group in groups:
-                os.write(group, b"0")
-            terminal.attach(order.container, streams, tty=order.tty)
-            program.become(terminal.with_terminal(order.container, tty=order.tty), order.command)
-        except program.CannotExecute as error:
-            os.write(fail, f"unable to start container process: {error}".encode())
-        except BaseException as error:
-            os.write(fail, f"unable to start container process: {error!r}".encode())
-        finally:
-            os._exit(127)
-    os.close(fail)
-    with os.fdopen(failed, "rb") as reader:
-        reason = reader.read()
-    if reason:
-        os.waitpid(child, 0)
-        raise program.CannotExecute(reason.decode(errors="replace"))
-    return child
 
 
 def _wait(child: int, wanted: list[int], woken: int, unwanted: list[int]) -> int | None:
