@@ -30,7 +30,6 @@ KNOWN = (
         "^the spec replicas field .* does not exist|: the spec replicas field .* does not exist", "nothing to scale"
     ),
     failure("^no preferred addresses found", "the real server looks for the kubelet; ours sees that nothing runs yet"),
-    failure("failed to allocate requested HealthCheck NodePort", "a port outside of the range", 422, "Invalid"),
 )
 
 

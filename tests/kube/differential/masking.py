@@ -22,7 +22,6 @@ MAX_NAME = 63
 DROPPED = {"managedFields", "storageVersionHash"}
 OPAQUE = {"continue", "sendInitialEvents"}
 COLLECTIONS = {"items", "rows"}
-ADDRESSES = {"clusterIP", "nodePort", "healthCheckNodePort"}
 NEAR = timedelta(hours=1)
 """A time that a server wrote is close to now; any other came from the case and is compared."""
 
@@ -128,8 +127,8 @@ def _field(key: str, value: Json, names: Names, now: datetime) -> Json:
         return names.version(value)
     if key in OPAQUE and isinstance(value, str) and value:
         return f"<{key}>"
-    if key in ADDRESSES and value not in ("None", "", 0, None):
-        return f"<{key}>"
+    if key == "clusterIP" and value not in ("None", "", None):
+        return "<clusterIP>"
     if key == "cells":
         return [AGE.sub("<age>", _text(cell, names, now)) if isinstance(cell, str) else cell for cell in value]
     if key == "columnDefinitions":
