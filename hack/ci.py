@@ -11,9 +11,11 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from steps import Outcome, Step, cleared, end_with_steps, run, weakening
+from steps import Lanes, Step, cleared, end_with_steps, run, weakening
 
 PYTHON = sys.executable
 HACK = ("env", "PYTHONPATH=hack", PYTHON)
@@ -51,6 +53,10 @@ STAGES: dict[str, list[Step]] = {
     ],
 }
 
+# Groups run one after the other, the lanes of a group side by side. Tests on servers wait more than they compute, so
+# two lanes of them fill two cores; they share no name, port or folder of the machine. The mutants use all cores.
+GROUPS = [[["check"]], [["unit"]], [["build"]], [["local", "faults"], ["kube"]], [["mutants"]]]
+
 
 def main(arguments: Sequence[str]) -> int:
     strict = "--strict" in arguments
@@ -63,20 +69,26 @@ def main(arguments: Sequence[str]) -> int:
     if strict and (names := weakening(environment)):
         print(f"not given to any step: {', '.join(names)}", flush=True)
         environment = cleared(environment)
-    failed = {}
-    for step in (step for stage in stages for step in STAGES[stage]):
-        outcome = timed(step, environment, strict=strict)
-        if outcome is not None:
-            failed[step.name] = outcome.output
+    failed: dict[str, str] = {}
+    for group in GROUPS:
+        lanes = [[step for stage in lane if stage in stages for step in STAGES[stage]] for lane in group]
+        work = [[partial(timed, step, environment, strict=strict) for step in lane] for lane in lanes if lane]
+        failed |= {red.step: red.output for red in Lanes().run(work) if red is not None}
     for name, said in failed.items():
         print(f"\nfailed: {name}", *red_tests(said), sep="\n  ")
     return 1 if failed else 0
 
 
-def timed(step: Step, environment: dict[str, str], *, strict: bool) -> Outcome | None:
-    """Runs a step and prints its line; its outcome and output only when it is red."""
+@dataclass(frozen=True)
+class Red:
+    step: str
+    output: str
+
+
+def timed(step: Step, environment: dict[str, str], lanes: Lanes, *, strict: bool) -> Red | None:
+    """Runs a step and prints its line; its output only when it is red."""
     began = time.monotonic()
-    outcome = run(step, environment)
+    outcome = run(step, environment, lanes)
     seconds = time.monotonic() - began
     missing = left_out(outcome.output)
     red = outcome.code != 0 or outcome.timed_out or (strict and bool(missing))
@@ -89,7 +101,7 @@ def timed(step: Step, environment: dict[str, str], *, strict: bool) -> Outcome |
     if outcome.code == 0 and missing:
         how = "CI leaves nothing out"
     print(f"  $ {' '.join(step.command)}  ({how})\n{outcome.output}", flush=True)
-    return outcome
+    return Red(step.name, outcome.output)
 
 
 def red_tests(output: str) -> list[str]:

@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
 SECONDS_TO_TELL = 30.0
 """How long pytest may take to show where it was interrupted and to stop what its fixtures started."""
@@ -54,7 +57,41 @@ def end_with_steps() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
-def run(step: Step, environment: Mapping[str, str]) -> Outcome:
+class Lanes:
+    """Runs steps of several lanes at the same time, each lane in order. Ctrl-C and SIGTERM end the steps of all."""
+
+    def __init__(self) -> None:
+        self._ending = False
+        self._children: set[subprocess.Popen[bytes]] = set()
+
+    def run(self, lanes: Sequence[Sequence[Callable[[Lanes], T]]]) -> list[T]:
+        """The results, lane by lane. Each call passes the lanes on to `run`."""
+
+        def one(lane: Sequence[Callable[[Lanes], T]]) -> list[T]:
+            return [step(self) for step in lane]
+
+        with ThreadPoolExecutor(max(1, len(lanes))) as pool:
+            try:
+                return [result for results in pool.map(one, lanes) for result in results]
+            except BaseException:
+                self._ending = True
+                for child in list(self._children):
+                    kill(child)
+                raise
+
+    @contextmanager
+    def holding(self, child: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Registers the child of a step; SystemExit when everything is ending."""
+        self._children.add(child)
+        try:
+            if self._ending:  # asked after the child is known, so that no child is missed
+                raise SystemExit(128 + signal.SIGTERM)
+            yield
+        finally:
+            self._children.discard(child)
+
+
+def run(step: Step, environment: Mapping[str, str], lanes: Lanes | None = None) -> Outcome:
     """Runs a step to its end or to its time limit."""
     # A file and not a pipe: a process that outlives the step would keep a pipe open, and reading it would not end.
     with tempfile.TemporaryFile() as written:
@@ -68,10 +105,11 @@ def run(step: Step, environment: Mapping[str, str]) -> Outcome:
             start_new_session=True,
         )
         try:
-            timed_out = not ended(child, step.minutes * 60)
-            if timed_out:
-                child.send_signal(signal.SIGINT)
-                ended(child, SECONDS_TO_TELL)
+            with lanes.holding(child) if lanes else nullcontext():
+                timed_out = not ended(child, step.minutes * 60)
+                if timed_out:
+                    child.send_signal(signal.SIGINT)
+                    ended(child, SECONDS_TO_TELL)
         finally:
             kill(child)
         written.seek(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import ci
 import steps
 from equipment.waiting import eventually_sync
-from steps import Step
+from steps import Lanes, Step
 
 HANGS = """
 import os, pathlib, subprocess, sys, time
@@ -51,7 +52,7 @@ def test_a_step_that_hangs_is_killed_with_everything_that_it_started(
 
     monkeypatch.setattr(steps, "ended", not_ended)
     step = Step("a step", python(HANGS, str(started)))
-    outcome = ci.timed(step, dict(os.environ), strict=False)
+    outcome = ci.timed(step, dict(os.environ), Lanes(), strict=False)
     assert outcome is not None
     said = capsys.readouterr().out
     assert "killed after its limit" in said
@@ -69,6 +70,32 @@ def test_a_step_ends_with_whoever_runs_it(tmp_path: Path) -> None:
         runner.terminate()
     child = int(started.read_text())
     eventually_sync(lambda: not lives(child), what="the child of the step is gone")
+
+
+def test_all_lanes_end_with_whoever_runs_them(tmp_path: Path) -> None:
+    started = [tmp_path / "one", tmp_path / "two"]
+    never = tmp_path / "never"
+    runs = (
+        "import os, sys, steps; from functools import partial\n"
+        "def lane(*commands): return [partial(lambda c, lanes: steps.run(steps.Step('s', c), os.environ, lanes), c) "
+        "for c in commands]\n"
+        "steps.end_with_steps(); p, source, one, two, never = sys.argv[1:]\n"
+        "touch = [p, '-c', 'import pathlib, sys; pathlib.Path(sys.argv[1]).touch()', never]\n"
+        "steps.Lanes().run([lane([p, '-c', source, one], touch), lane([p, '-c', source, two], touch)])"
+    )
+    command = python(runs, sys.executable, HANGS, *map(str, started), str(never))
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path(steps.__file__).parent)}) as runner:
+        for each in started:
+            eventually_sync(lambda: each.exists() and each.read_text(), what="the step has started its child")  # noqa: B023
+        runner.terminate()
+    assert runner.returncode == 128 + signal.SIGTERM
+    for each in started:
+        eventually_sync(lambda: not lives(int(each.read_text())), what="the child of the step is gone")  # noqa: B023
+    assert not never.exists(), "a step began after the end"
+
+
+def test_every_stage_has_its_place() -> None:
+    assert sorted(stage for group in ci.GROUPS for lane in group for stage in lane) == sorted(ci.STAGES)
 
 
 def test_the_environment_cannot_weaken_a_strict_run() -> None:
@@ -92,9 +119,9 @@ def test_the_environment_cannot_weaken_a_strict_run() -> None:
 @pytest.mark.parametrize("line", ["3 steps were left out for want of a kubectl: a, b", "1 test was left out: no root"])
 def test_what_is_left_out_is_told_and_is_red_in_a_strict_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     step = Step("a step", python(f"print({line!r})"))
-    assert ci.timed(step, dict(os.environ), strict=False) is None
+    assert ci.timed(step, dict(os.environ), Lanes(), strict=False) is None
     assert line in capsys.readouterr().out
-    assert ci.timed(step, dict(os.environ), strict=True) is not None
+    assert ci.timed(step, dict(os.environ), Lanes(), strict=True) is not None
     assert "FAIL" in capsys.readouterr().out
 
 
