@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
 from gpu_runtime.kube.children import Change, Children
-from gpu_runtime.kube.errors import NotFound, OwnerGone
+from gpu_runtime.kube.errors import Conflict, NotFound, OwnerGone
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.finalizer import remove_finalizers
 from gpu_runtime.kube.own_writes import OwnWrites
@@ -19,6 +19,7 @@ from gpu_runtime.kube.resource import Resource
 P = TypeVar("P", bound=Object)
 T = TypeVar("T", bound=Object)
 DRIFT_REPAIRED = "DriftRepaired"
+ATTEMPTS = 10  # to delete a child again that others write to
 REPAIRS = {
     Change.CREATED: "was missing and was made again",
     Change.CHANGED: "was changed by somebody else and was put back",
@@ -73,7 +74,30 @@ class ChildWriter(Generic[P]):
             live = ObjectMeta()
         if live.uid == meta.uid and live.deletionTimestamp is None:
             return
-        left = await remove_finalizers(client, resource, child, finalizers)
-        if left is not None:
-            await self.children.delete(resource, meta, left)
+        await self._delete_new(parent, resource, child, finalizers)
         raise OwnerGone(f"{self.owner.kind} {meta.key} was deleted while its {resource.kind} was created")
+
+    async def _delete_new(self, parent: P, resource: Resource[T], child: T, finalizers: list[str]) -> None:
+        """Deletes a child that this process just created, though other controllers may write to it already."""
+        client = self.children.client
+        for attempt in range(ATTEMPTS):
+            try:
+                left = await remove_finalizers(client, resource, child, finalizers)
+                if left is not None:
+                    await self.children.delete(resource, parent.metadata, left)
+                return
+            except Conflict:
+                live = await self._same(resource, child)
+                if live is None:
+                    return
+                if attempt == ATTEMPTS - 1:
+                    raise
+                child = live
+
+    async def _same(self, resource: Resource[T], child: T) -> T | None:
+        """The child as the server has it now; None when it is gone."""
+        try:
+            live = await self.children.client.get(resource, child.metadata.key)
+        except NotFound:
+            return None
+        return live if live.metadata.uid == child.metadata.uid else None

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from equipment.fault_proxy import FaultProxy, creates, deletes, gets, writes
+from equipment.fault_proxy import FaultProxy, creates, deletes, gets, patches, writes
 from equipment.mutation import mutant
 from equipment.world import MakeConfigMap
 from gpu_runtime.api.meta.object import Key, ObjectMeta
@@ -123,6 +123,21 @@ async def test_a_child_that_is_created_after_its_owner_was_deleted_is_deleted_ag
     await client.delete(CONFIG_MAPS, owner.metadata.key)
     held.release()
     with pytest.raises(OwnerGone, match=r"ConfigMap .*/owner was deleted while its ConfigMap was created"):
+        await ensuring
+    assert not await is_there(client, child.metadata.key)
+
+
+@mutant("kube/child_writer.py", "                child = live\n", "")
+async def test_a_child_that_others_write_to_at_once_is_deleted_again_all_the_same(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    held, child = fault_proxy.on(patches("configmaps"), times=1).hold(), a_child(owner, (HOLD,))
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    ensuring = asyncio.create_task(a_writer(proxied).ensure(owner, CONFIG_MAPS, child, nothing_cached()))
+    await held.arrived()
+    await client.patch(CONFIG_MAPS, child.metadata.key, {"metadata": {"labels": {"bound-by": "another-controller"}}})
+    held.release()
+    with pytest.raises(OwnerGone):
         await ensuring
     assert not await is_there(client, child.metadata.key)
 
