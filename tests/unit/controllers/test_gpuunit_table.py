@@ -147,6 +147,20 @@ UNIT_ROWS: dict[str, Row] = {
         events=["Warning AccessConfigInvalid"],
         raises=Terminal,
     ),
+    "a unit that names a storage gets no pod: any claim of that name would be mounted": Row(
+        [DEMO.mounting("data")],
+        ["status GPUUnit demo"],
+        *("Failed", "StorageMountInvalid", "spec.storageMounts: this version attaches no storages"),
+        events=["Warning StorageMountInvalid"],
+        raises=Terminal,
+    ),
+    "a unit that asks for serverless work gets no pod": Row(
+        [DEMO.spec(serverless={"enabled": True})],
+        ["status GPUUnit demo"],
+        *("Failed", "ServerlessConfigInvalid", "spec.serverless: this version runs no serverless workers"),
+        events=["Warning ServerlessConfigInvalid"],
+        raises=Terminal,
+    ),
     "a refused Deployment is reported and tried again": Row(
         [DEMO, SERVICE, POLICY],
         ["create Deployment demo", "status GPUUnit demo"],

@@ -10,6 +10,7 @@ from gpu_runtime.api.v1alpha1.provenance import source_of
 from gpu_runtime.api.v1alpha1.reasons import (
     ACCESS_CONFIG_INVALID,
     SERVERLESS_CONFIG_INVALID,
+    STORAGE_MOUNT_INVALID,
     UNIT_DEPLOYMENT_SYNC_FAILED,
     UNIT_NETWORK_POLICY_SYNC_FAILED,
     UNIT_SERVICE_SYNC_FAILED,
@@ -109,6 +110,8 @@ class GPUUnitReconciler:
             raise invalid("; ".join(problems))
         if unreachable := in_words(access_errors(spec.access, spec.template)):
             raise invalid("; ".join(unreachable), ACCESS_CONFIG_INVALID)
+        if spec.storageMounts:
+            raise invalid("spec.storageMounts: this version attaches no storages", STORAGE_MOUNT_INVALID)
         if spec.serverless.enabled:
             raise invalid("spec.serverless: this version runs no serverless workers", SERVERLESS_CONFIG_INVALID)
         return size
