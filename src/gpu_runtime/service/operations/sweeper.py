@@ -26,6 +26,7 @@ from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.operations.executor import Watched
 from gpu_runtime.service.operations.records import Operations, unfinished
 from gpu_runtime.service.operations.registry import Registry
+from gpu_runtime.service.paging import every
 from gpu_runtime.service.platform import Platform
 
 RETIRE_SECONDS = 3600.0
@@ -114,15 +115,9 @@ class Sweeper:
 
     async def retire(self) -> None:
         """Removes records of which nothing is left, a day after that became so."""
-        token: str | None = None
-        while True:
-            page = await self._cluster.page(Query(OPERATIONS, self._operations.namespace), token=token)
-            for record in page.items:
-                if not unfinished(record):
-                    await self._outlive(self._retire(record), record.metadata.name)
-            token = page.token
-            if not token:
-                return
+        async for record in every(self._cluster, Query(OPERATIONS, self._operations.namespace)):
+            if not unfinished(record):
+                await self._outlive(self._retire(record), record.metadata.name)
 
     async def _retire(self, record: Operation) -> None:
         # The cache may not show yet what was made a moment ago, so only the server can say that nothing is left.
