@@ -21,7 +21,7 @@ PREFIX = "GPU_RUNTIME"
 
 def load(process: str, settings: type[S], path: Path | None, env: Mapping[str, str]) -> S:
     """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
-    document = _read(path) if path is not None else {}
+    document = read(path) if path is not None else {}
     sources = {"": str(path)}
     prefix = f"{PREFIX}_{_environment_case(process)}_"
     known = dict(_variables(describe(settings), prefix, ()))
@@ -48,12 +48,14 @@ def show(settings: Struct) -> str:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that is written twice: one of the two would be lost without a word."""
+    """Refuses a key that is no text, and one that is written twice: one of the two would be lost without a word."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
+        seen: set[str] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise yaml.MarkedYAMLError(problem=f"the key {key} is no text", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"{key} is written twice", problem_mark=key_node.start_mark)
             seen.add(key)
@@ -61,12 +63,13 @@ class _StrictLoader(yaml.SafeLoader):
         return mapping
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """The keys and values of a settings file; ConfigError when it cannot be read or holds something else."""
     try:
         document = yaml.load(path.read_text(), Loader=_StrictLoader)  # noqa: S506  it is a safe loader
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: bytes that are no text, a date that does not exist
         raise ConfigError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
     if document is None:
         return {}
@@ -92,7 +95,7 @@ def _environment_case(name: str) -> str:
 def _parse(variable: str, text: str) -> object:
     try:
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  it is a safe loader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{variable}: is no YAML value: {text!r}") from error
 
 

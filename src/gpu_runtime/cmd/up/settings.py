@@ -11,6 +11,7 @@ import yaml
 
 from gpu_runtime.cmd.process import Process
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
+from gpu_runtime.config.loading import read
 from gpu_runtime.errors import ConfigError
 from gpu_runtime.supervisor.files import write_private
 from gpu_runtime.supervisor.folder import Folder
@@ -37,7 +38,7 @@ def write_settings(
     """The file of each process, written and checked; ConfigError names the key that is wrong."""
     written = {}
     for process in processes:
-        base = _read(given / f"{process.name}.yaml") if given is not None else {}
+        base = _given(process, given) if given is not None else {}
         ours = overrides(process, ports, own_cluster=own_cluster)
         text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
         path = folder.config(process.name)
@@ -61,13 +62,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        return {}
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict | None):
-        raise ConfigError(f"{path}: must hold keys and values")
-    return document or {}
+def _given(process: Process, folder: Path) -> dict[str, Any]:
+    """A person's own settings of the process; none when the folder has no file of its name."""
+    path = folder / f"{process.name}.yaml"
+    return read(path) if path.exists() else {}
