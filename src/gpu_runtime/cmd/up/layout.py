@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,36 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str
 
 
+class EarlierPorts(msgspec.Struct, frozen=True, kw_only=True):
+    """The ports as version 0.1 wrote them at first, a field for each."""
+
+    api: int
+    proxy: int
+    kubernetes: int
+    controllerManagerHealth: int
+    runtimeApiHealth: int
+    proxyHealth: int
+
+
+class EarlierInstallation(msgspec.Struct, frozen=True, kw_only=True):
+    """An installation in that form: an upgrade must keep its ports, because links and kubeconfig files name them."""
+
+    ports: EarlierPorts
+    kubeconfig: str
+
+    def today(self) -> Installation:
+        ports = self.ports
+        health = {
+            "controller-manager": ports.controllerManagerHealth,
+            "runtime-api": ports.runtimeApiHealth,
+            "proxy": ports.proxyHealth,
+        }
+        http = {"runtime-api": ports.api, "proxy": ports.proxy}
+        return Installation(
+            ports=Ports(kubernetes=ports.kubernetes, http=http, health=health), kubeconfig=self.kubeconfig
+        )
+
+
 @dataclass(frozen=True)
 class Layout:
     """The data directory. The embedded cluster keeps its things at its top and masks all of it from pods."""
@@ -56,11 +87,16 @@ class Layout:
         write_private(self._installation, msgspec.json.encode(installation))
 
     def remembered(self) -> Installation | None:
-        """None where `up` has never run, or an older version of it."""
+        """None where `up` has never run."""
         try:
-            return msgspec.json.decode(self._installation.read_bytes(), type=Installation)
-        except (OSError, msgspec.DecodeError):
+            written = self._installation.read_bytes()
+        except OSError:
             return None
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(written, type=Installation)
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(written, type=EarlierInstallation).today()
+        return None
 
     @property
     def _installation(self) -> Path:
