@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +55,9 @@ class Folder:
         write_private(self._record(record.name), msgspec.json.encode(record))
 
     def forget(self, name: str) -> None:
-        self._record(name).unlink(missing_ok=True)
+        """Removes the record of a process that has ended. One that cannot be removed does no harm."""
+        with suppress(OSError):
+            self._record(name).unlink()
 
     def records(self) -> list[Record]:
         """What was written down, in the order of starting; a file that cannot be read says nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,10 +45,12 @@ def hold(path: Path) -> Iterator[None]:
             raise Held(_read(path)) from None
         me = Identity.of(os.getpid())
         assert me is not None
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, msgspec.json.encode(Holder(me, datetime.now(UTC))), 0)
+        with suppress(OSError):  # the lock holds without a name in it, and `down` must work on a full disk
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, msgspec.json.encode(Holder(me, datetime.now(UTC))), 0)
         yield
-        os.ftruncate(handle, 0)
+        with suppress(OSError):
+            os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 

@@ -73,7 +73,7 @@ class Watcher:
         adopted = self._adopt(leftover)
         for attempt in range(1, self._patience.first_attempts + 1):
             if self._process is None or self._process.ended.is_set():
-                self._launch()
+                await self._launch()
             began = time.monotonic()
             deadline = began + self._patience.ready_seconds
             missing = await self._until_well(self.program.serves or self.program.health, deadline)
@@ -125,12 +125,17 @@ class Watcher:
 
     async def _again(self, silent: float) -> None:
         """Starts the ended process until it is ready once more."""
+        how = self._running().how
         while not self._stopping.is_set():
-            await self._pause(self._running().how, silent)
+            await self._pause(how, silent)
             if self._stopping.is_set():
                 return
             self._restarts += 1
-            self._launch()
+            try:
+                await self._launch()
+            except StartFailed as failed:
+                how, silent = failed.why, 0.0  # a full disk may have room again later
+                continue
             began = time.monotonic()
             hung = asyncio.ensure_future(self._until_ended_or_hung())
             try:
@@ -139,6 +144,7 @@ class Watcher:
                     self._tell(Ready(self.program.name, took, self.program.address, restarts=self._restarts))
                     return
                 silent = await hung
+                how = self._running().how
             finally:
                 hung.cancel()
 
@@ -172,23 +178,33 @@ class Watcher:
         self._restarts = leftover.restarts
         return self._process is not None
 
-    def _launch(self) -> None:
+    async def _launch(self) -> None:
+        """Starts the process and records it; StartFailed when the data directory cannot be written."""
         log = self._folder.log(self.program.name)
-        self._log_began = rotate(log)
-        self._process = Process.start(self.program.command, self.program.environment, log)
-        self._folder.write(
-            Record(
-                name=self.program.name,
-                identity=self._process.identity,
-                digest=self.program.digest(),
-                since=datetime.now(UTC),
-                restarts=self._restarts,
-                address=self.program.address,
-                health=self.program.health,
-                stop_seconds=self.program.stop_seconds,
-                order=self._order,
+        try:
+            self._log_began = rotate(log)
+            self._process = process = Process.start(self.program.command, self.program.environment, log)
+        except OSError as error:
+            raise StartFailed(self.program.name, f"cannot be started: {_problem(error)}") from error
+        try:
+            self._folder.write(
+                Record(
+                    name=self.program.name,
+                    identity=process.identity,
+                    digest=self.program.digest(),
+                    since=datetime.now(UTC),
+                    restarts=self._restarts,
+                    address=self.program.address,
+                    health=self.program.health,
+                    stop_seconds=self.program.stop_seconds,
+                    order=self._order,
+                )
             )
-        )
+        except OSError as error:
+            # Without its record, nobody could find the process when this supervisor is killed.
+            process.kill()
+            await process.ended.wait()
+            raise StartFailed(self.program.name, f"cannot be recorded: {_problem(error)}") from error
 
     async def _until_well(self, url: str, deadline: float | None = None) -> str | None:
         """None when the process answers 200 there; what is missing when it ended or the time is up."""
@@ -210,6 +226,10 @@ class Watcher:
 
     def _failure(self, why: str) -> StartFailed:
         return StartFailed(self.program.name, why, tail(self._folder.log(self.program.name), self._log_began))
+
+
+def _problem(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 def rotate(log: Path) -> int:

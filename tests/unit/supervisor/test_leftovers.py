@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,3 +98,16 @@ def test_a_record_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     folder.make()
     (folder.root / "run" / "broken.json").write_text("{")
     assert folder.records() == []
+
+
+def test_the_lock_holds_on_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+    """Else `down` could not end anything there."""
+    folder = Folder(tmp_path / "data")
+    folder.make()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with hold(folder.lock), pytest.raises(Held, match="a process that has only begun"), hold(folder.lock):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -3,7 +3,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -167,3 +170,44 @@ async def test_programs_that_wait_for_each_other_are_refused(stage: Stage) -> No
 async def ready_again(stage: Stage, restarts: int) -> None:
     """Ready after so many restarts, or more: one that starts slowly may count as hung where little patience is had."""
     await eventually(lambda: any(isinstance(each, Ready) and each.restarts >= restarts for each in stage.told))
+
+
+def in_the_way(path: Path) -> Path:
+    """A folder in place of the file: it can be neither replaced nor removed, as on a full or read-only disk."""
+    path.unlink()
+    path.mkdir()
+    return path
+
+
+async def test_a_process_that_cannot_be_recorded_is_tried_again_until_it_can(stage: Stage) -> None:
+    async with stage.running(stage.program("api"), stage.program("proxy")):
+        obstacle = stage.folder.root / "run" / "api.json"
+        proxy, killed = stage.record("proxy"), stage.kill("api")
+        in_the_way(obstacle)
+        await stage.ended(killed)
+        await eventually(
+            lambda: any(isinstance(event, Died) and "cannot be recorded" in event.how for event in stage.told),
+            what="a start that could not be recorded was told",
+        )
+        assert stage.record("proxy") == proxy
+        obstacle.rmdir()
+        await eventually(
+            lambda: any(isinstance(event, Ready) and event.restarts for event in stage.told), what="api runs again"
+        )
+        assert stage.record("api").identity.running()
+
+
+async def test_all_are_stopped_though_a_record_cannot_be_removed(stage: Stage) -> None:
+    async with stage.running(stage.program("cluster"), stage.program("api", after=("cluster",))):
+        records = stage.folder.records()
+        in_the_way(stage.folder.root / "run" / "api.json")
+    assert not any(record.identity.running() for record in records)
+
+
+async def test_a_first_start_that_cannot_be_recorded_says_so_and_leaves_nothing(stage: Stage) -> None:
+    (stage.folder.root / "run" / "api.json").mkdir()
+    program = stage.program("api")
+    with pytest.raises(StartFailed, match=r"api: cannot be recorded: .*Is a directory"):
+        await stage.supervisor(program).run(asyncio.Event())
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", urlsplit(program.health).port))  # nobody listens there any more

@@ -34,6 +34,9 @@ async def _end(layout: Layout) -> int:
     except Held as held:
         console.complain(f"{layout.root} is in use by `gpu-runtime up`: {held}")
         return EXIT_FAILED
+    except OSError as error:
+        console.complain(f"{layout.root} cannot be used: {error.strerror}")
+        return EXIT_FAILED
     if running is None and not left and not pods:
         console.say(f"nothing runs on {layout.root}")
     return 0 if clean and pods is not None else EXIT_FAILED

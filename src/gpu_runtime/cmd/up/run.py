@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -50,15 +50,23 @@ def up(options: Options) -> int:
     options = replace(options, shown=_folders(options))
     folder = options.layout.supervised
     try:
-        folder.make()
-    except OSError as error:
-        raise ConfigError(f"data directory {options.layout.root} cannot be used: {error.strerror}") from error
-    try:
-        with hold(folder.lock):
+        with ExitStack() as held_until_the_end:
+            with _writing(options.layout):
+                folder.make()
+                held_until_the_end.enter_context(hold(folder.lock))
             return asyncio.run(_run(options))
     except Held as held:
         console.complain(f"{options.layout.root} is in use by another `gpu-runtime up`: {held}")
         return EXIT_HELD
+
+
+@contextmanager
+def _writing(layout: Layout) -> Iterator[None]:
+    """A data directory that is full or read-only is a ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"data directory {layout.root} cannot be used: {error.strerror}") from error
 
 
 def _folders(options: Options) -> tuple[str, ...]:
@@ -104,8 +112,9 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     own_cluster = options.kubeconfig is None
     ports = choose(options.port, processes, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
-    settings = write_settings(folder, processes, options.config, ports, own_cluster=own_cluster)
-    layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
+    with _writing(layout):
+        settings = write_settings(folder, processes, options.config, ports, own_cluster=own_cluster)
+        layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
     programs = product(processes, settings, kubeconfig, ports, own_cluster=own_cluster)
     if not own_cluster:
         await _install(kubeconfig, loading)
