@@ -111,15 +111,24 @@ async def test_a_command_that_is_let_go_ends_with_all_that_it_started(shells: Po
     await eventually(lambda: not any(marked(mark) for _, mark in families), what="all of them have ended")
 
 
+def holds_terminal(pid: int) -> bool:
+    """Whether the process has the client's end of a terminal open."""
+    return any(str(each.readlink()).endswith("ptmx") for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
 async def test_all_of_a_command_ends_when_its_terminal_hangs_up_first(shells: PodShells, pod: dict[str, Any]) -> None:
     command, mark = await a_family(shells, pod, tty=True)
     [keeper] = {parent for pid in marked(mark) if stat_of(parent := stat_of(pid)[2])[0] == "pod-exec"}
+    await eventually(lambda: not holds_terminal(keeper), what="the client's end of the terminal is the client's alone")
     os.kill(keeper, signal.SIGSTOP)
-    command.close()
-    await eventually(
-        lambda: "Z" in [stat_of(child)[1] for child in children_of(keeper)], what="the terminal has ended the command"
-    )
-    os.kill(keeper, signal.SIGCONT)
+    try:
+        command.close()
+        await eventually(
+            lambda: "Z" in [stat_of(child)[1] for child in children_of(keeper)],
+            what="the terminal has ended the command",
+        )
+    finally:
+        os.kill(keeper, signal.SIGCONT)
     await eventually(lambda: not marked(mark), what="what it had started has ended too")
 
 

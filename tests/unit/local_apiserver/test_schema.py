@@ -106,3 +106,14 @@ def test_what_is_no_quantity_is_refused(given: Any) -> None:
 def test_an_amount_is_spelled_like_another() -> None:
     assert spelled(nanos("3Gi"), "1Gi") == "3Gi"
     assert spelled(nanos("1500m"), "2") == "1500m"
+
+
+def test_a_text_that_is_none_of_its_choices_is_named_by_its_path() -> None:
+    port = {"containerPort": 80, "protocol": "ODD"}
+    spec = {"restartPolicy": "Sometimes", "containers": [{"name": "a"}, {"name": "b", "ports": [port]}]}
+    template = {"metadata": {"labels": {"protocol": "ODD"}}, "spec": spec}
+    causes = list(node("Deployment", "apps/v1").choice_causes({"metadata": {}, "spec": {"template": template}}, ""))
+    assert [(cause.reason, cause.field) for cause in causes] == [
+        ("FieldValueNotSupported", "spec.template.spec.containers[1].ports[0].protocol"),
+        ("FieldValueNotSupported", "spec.template.spec.restartPolicy"),
+    ]

@@ -47,11 +47,6 @@ def test_the_pod_that_is_missed_least_goes_first(pods: list[Pod]) -> None:
     assert deletion_order(pods[::-1]) == pods
 
 
-def test_a_crowded_node_gives_first() -> None:
-    alone, crowded = a_pod("a", nodeName="quiet"), a_pod("b", nodeName="busy")
-    assert deletion_order([alone, crowded], {"busy": 3, "quiet": 1}) == [crowded, alone]
-
-
 def test_pods_are_counted_by_what_they_are() -> None:
     pods = [
         a_pod("ready", ready=True, ready_since=ago(60)),

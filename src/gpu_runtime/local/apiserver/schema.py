@@ -49,6 +49,10 @@ class Node:
     def is_zero(self, value: Any) -> bool:
         return value is None
 
+    def chooses(self) -> bool:
+        """Whether some text in it must be one of a few."""
+        return False
+
     def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:  # noqa: ARG002
         """Texts that are none of those that their fields allow."""
         yield from ()
@@ -85,6 +89,9 @@ class Text(Node):
 
     def is_zero(self, value: Any) -> bool:
         return not value
+
+    def chooses(self) -> bool:
+        return bool(self.choices)
 
     def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:
         if self.choices and value not in self.choices:
@@ -234,6 +241,9 @@ class Sequence(Node):
     def is_zero(self, value: Any) -> bool:
         return not value
 
+    def chooses(self) -> bool:
+        return self.items.chooses()
+
     def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:
         for at, one in enumerate(value):
             yield from self.items.choice_causes(one, f"{path}[{at}]")
@@ -322,10 +332,11 @@ class Field:
 class Struct(Node):
     """An object with known fields."""
 
-    __slots__ = ("always", "fields", "name")
+    __slots__ = ("_choosing", "always", "fields", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._choosing: list[tuple[str, Node]] | None = None
         self.fields: dict[str, Field] = {}
         self.always: list[tuple[str, Field]] = []
 
@@ -354,11 +365,16 @@ class Struct(Node):
                     found[key] = read
         return found
 
+    def chooses(self) -> bool:
+        if self._choosing is None:
+            self._choosing = []  # a struct may hold itself
+            self._choosing = [(key, field.node) for key, field in self.fields.items() if field.node.chooses()]
+        return bool(self._choosing)
+
     def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:
-        for key, one in (value or {}).items():
-            field = self.fields.get(key)
-            if field is not None and one is not None:
-                yield from field.node.choice_causes(one, f"{path}.{key}" if path else key)
+        for key, node in (self._choosing or ()) if self.chooses() else ():
+            if (one := value.get(key)) is not None:
+                yield from node.choice_causes(one, f"{path}.{key}" if path else key)
 
     def complete(self, value: Any) -> Any:
         fields = self.fields

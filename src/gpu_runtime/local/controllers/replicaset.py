@@ -16,7 +16,7 @@ from gpu_runtime.kube.errors import ApiError, NotFound
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.store import Store
-from gpu_runtime.local.controllers.claiming import OWNER, Claiming
+from gpu_runtime.local.controllers.claiming import Claiming
 from gpu_runtime.local.controllers.creating import MOST_AT_ONCE, create_pods, pod_from
 from gpu_runtime.local.controllers.deployment.progress import find, with_condition, without_condition
 from gpu_runtime.local.controllers.status_writer import write_status
@@ -31,12 +31,11 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
 
-def deletion_order(pods: Sequence[Pod], neighbours: dict[str, int] | None = None) -> list[Pod]:
+def deletion_order(pods: Sequence[Pod]) -> list[Pod]:
     """Pods in the order in which they are let go: least loss first.
 
-    Unassigned, pending, not ready, cheap by annotation, on a crowded node, ready since late, often restarted, young.
+    Unassigned, pending, not ready, cheap by annotation, ready since late, often restarted, young.
     """
-    crowd = neighbours or {}
 
     def loss(pod: Pod) -> tuple[object, ...]:
         ready = pod.ready_condition
@@ -47,7 +46,6 @@ def deletion_order(pods: Sequence[Pod], neighbours: dict[str, int] | None = None
             _PHASES.get(pod.status.phase, 2),
             pod.ready,
             _cost(pod),
-            -crowd.get(pod.spec.nodeName, 0),
             -(since or _EPOCH).timestamp(),
             -restarts,
             -(pod.metadata.creationTimestamp or _EPOCH).timestamp(),
@@ -148,7 +146,7 @@ class ReplicaSetReconciler:
         )
 
     async def _delete(self, replica_set: ReplicaSet, active: Sequence[Pod], count: int) -> ApiError | None:
-        chosen = deletion_order(active, self._neighbours(replica_set))[: min(count, MOST_AT_ONCE)]
+        chosen = deletion_order(active)[: min(count, MOST_AT_ONCE)]
 
         async def end(pod: Pod) -> None:
             # Taken down before it is sent: while the answer is on its way the cache may make us count again.
@@ -172,13 +170,6 @@ class ReplicaSetReconciler:
             if isinstance(outcome, BaseException):
                 raise outcome
         return None
-
-    def _neighbours(self, replica_set: ReplicaSet) -> dict[str, int]:
-        """How many pods of the same Deployment run on each node."""
-        owner = replica_set.metadata.controller
-        sets = self._sets.find(OWNER, owner.uid) if owner is not None else [replica_set]
-        nodes = [pod.spec.nodeName for one in sets for pod in self._pods.find(OWNER, one.metadata.uid) if pod.active]
-        return {node: nodes.count(node) for node in set(nodes)}
 
     def _look_again(self, replica_set: ReplicaSet, active: Sequence[Pod], now: datetime) -> float | None:
         waits = [pod.available_in(replica_set.spec.minReadySeconds, now) for pod in active]
