@@ -1,4 +1,4 @@
-"""The calls to the API server that the use cases need, and the kinds that they speak of."""
+"""The API server calls that the use cases need, and the kinds that they work on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPERATIONS = Resource.of(OPERATION)
 
 
 class Cluster(Protocol):
-    """What `kube.Client` offers, as far as it is used: the same code runs on an API that a test schedules."""
+    """The part of `kube.Client` that is used here. Tests implement it to choose the order of the calls."""
 
     async def get(self, resource: Resource[T], key: Key) -> T: ...
 

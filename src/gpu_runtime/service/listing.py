@@ -1,4 +1,4 @@
-"""Pages of a cached list: in the order of names, so that a page token is just the last name that was shown."""
+"""Pages of a cached list, sorted by name: a page token is the last name of the page before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.rest.selector import EVERYTHING, Selector
-from gpu_runtime.service.views import shown
+from gpu_runtime.service.views import reported_status
 
 T = TypeVar("T", GPUUnit, StockPool)
 V = TypeVar("V")
@@ -19,7 +19,7 @@ PAGE_SIZE = 100
 
 @dataclass(frozen=True)
 class Filter:
-    """Which objects, and which page of them."""
+    """Selects objects, and one page of them."""
 
     labels: Selector = EVERYTHING
     phase: str = ""
@@ -28,24 +28,24 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Listed(Generic[V]):
-    """One page; `token` asks for the next, and is empty on the last."""
+class ListPage(Generic[V]):
+    """One page. `token` asks for the next page; it is empty on the last one."""
 
     items: list[V]
     token: str = ""
 
 
-def listed(objects: Iterable[T], wanted: Filter, view: Callable[[T], V], *, namespace: str) -> Listed[V]:
-    """The page that was asked for. What comes or goes between two pages shows or not; nothing else is missed."""
+def list_page(objects: Iterable[T], wanted: Filter, view: Callable[[T], V], *, namespace: str) -> ListPage[V]:
+    """One page. An object that exists during the whole listing is never missed; others may be."""
     matching = (
         obj
         for obj in objects
         if obj.metadata.namespace == namespace
         and obj.metadata.name > wanted.token
         and wanted.labels.matches(obj.metadata.labels)
-        and (not wanted.phase or shown(obj).phase == wanted.phase)
+        and (not wanted.phase or reported_status(obj).phase == wanted.phase)
     )
     found = nsmallest(wanted.limit + 1, matching, key=lambda obj: obj.metadata.name)
     page = found[: wanted.limit]
     token = page[-1].metadata.name if len(found) > wanted.limit else ""
-    return Listed([view(obj) for obj in page], token)
+    return ListPage([view(obj) for obj in page], token)

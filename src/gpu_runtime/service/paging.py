@@ -12,7 +12,7 @@ from gpu_runtime.service.cluster import Cluster
 T = TypeVar("T", bound=Object)
 
 
-async def every(cluster: Cluster, query: Query[T]) -> AsyncIterator[T]:
+async def list_all(cluster: Cluster, query: Query[T]) -> AsyncIterator[T]:
     """All objects of the query. Stops reading pages when the caller stops."""
     token: str | None = None
     while True:

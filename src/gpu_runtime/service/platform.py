@@ -1,4 +1,4 @@
-"""Where things live on this installation, and how much one request may ask for."""
+"""Namespaces and limits of this installation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.rest.errors import Forbidden
 
-# The cluster's own namespaces, where no configuration lets users put workloads.
+# Namespaces of the cluster itself. No configuration allows user workloads there.
 PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Settings that no request carries."""
+    """Settings of the installation that the use cases need."""
 
     system_namespace: str = SYSTEM_NAMESPACE
     stock_namespace: str = STOCK_NAMESPACE
@@ -31,7 +31,7 @@ class Platform:
         object.__setattr__(self, "reserved", (*PROTECTED, self.system_namespace, self.stock_namespace))
 
     def allow(self, namespace: str) -> str:
-        """The namespace, if users may have workloads in it; patterns such as `team-*` are understood."""
+        """Returns the namespace; Forbidden unless it matches an allowed namespace or pattern, such as `team-*`."""
         if namespace in self.reserved:
             raise Forbidden(f"namespace {namespace} is reserved: use another one, such as {self.instance_namespace}")
         if not any(fnmatchcase(namespace, pattern) for pattern in self.allowed_namespaces):

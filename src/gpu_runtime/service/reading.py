@@ -18,7 +18,7 @@ MOST_REMEMBERED = 10_000
 
 
 class Reader(Generic[T]):
-    """One kind, read by key or as a whole. What this process wrote itself is never answered from an older cache."""
+    """Reads one kind, by key or all objects. Never returns a cached object older than this process's own write."""
 
     def __init__(self, cluster: Cluster, resource: Resource[T], store: Store[T]) -> None:
         self.store = store
@@ -31,7 +31,7 @@ class Reader(Generic[T]):
         return self.cached(key) or await self.live(key)
 
     def cached(self, key: Key) -> T | None:
-        """The object as the cache has it, unless this process knows better."""
+        """The cached object; None if this process wrote or deleted a newer version."""
         cached = self.store.get(key)
         return cached if cached is not None and self._current(key, cached) else None
 
@@ -50,22 +50,22 @@ class Reader(Generic[T]):
             return None
 
     def all(self) -> Iterator[T]:
-        """The cache; Unavailable before its first complete list, because an empty answer would be a lie."""
+        """All cached objects. Unavailable before the first complete list: an empty answer would be wrong."""
         if not self.store.version:
             raise Unavailable(
-                f"{self._resource.plural} are not known yet: the cluster has not answered since this process began"
+                f"{self._resource.plural} are not known yet: the cluster has not answered since this process started"
             )
         return iter(self.store)
 
     def wrote(self, obj: T) -> None:
-        """This process changed the object: a cache that has not come so far is not asked."""
+        """Records a write of this process: the cached object is not used until the cache has reached this version."""
         if len(self._written) >= MOST_REMEMBERED:
             self._written = {key: version for key, version in self._written.items() if version > self.store.version}
         self._written[obj.metadata.key] = version_number(obj.metadata.resourceVersion)
         self._deleted.pop(obj.metadata.key, None)
 
     def deleted(self, obj: T) -> None:
-        """This process deleted the object."""
+        """Records a deletion by this process."""
         if len(self._deleted) >= MOST_REMEMBERED:
             self._deleted = {key: uid for key, uid in self._deleted.items() if self.store.get(key) is not None}
         self._deleted[obj.metadata.key] = obj.metadata.uid
@@ -80,16 +80,16 @@ class Reader(Generic[T]):
 
 
 class Namespaces:
-    """Knows which namespaces are there."""
+    """Checks that namespaces exist."""
 
     def __init__(self, cluster: Cluster, store: Store[Namespace]) -> None:
         self._reader = Reader(cluster, NAMESPACES, store)
 
     async def require(self, name: str) -> str:
-        """The name; Missing unless the namespace exists and stays."""
+        """Returns the name; Missing if the namespace does not exist or is being deleted."""
         key = Key("", name)
         namespace = self._reader.cached(key)
-        if not _stays(namespace):  # it may have been created again since
+        if not _stays(namespace):  # the cache may be out of date
             namespace = await self._reader.live(key)
         if not _stays(namespace):
             gone = "is being deleted" if namespace is not None else "does not exist"

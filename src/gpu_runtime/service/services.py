@@ -35,7 +35,7 @@ from gpu_runtime.service.units.units import Units
 
 @dataclass(frozen=True)
 class Services:
-    """What the routes call, and what runs beside them."""
+    """The use cases that the routes call, and the background work."""
 
     platform: Platform
     operations: Operations
@@ -50,7 +50,7 @@ class Services:
     after_reply: AfterReply
 
     async def work(self) -> None:
-        """The work that belongs to no request; runs until cancelled."""
+        """The background work; runs until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.seeding.run())
@@ -60,7 +60,7 @@ class Services:
 
 
 def build(client: Client, manager: Manager, platform: Platform, clock: Clock = SYSTEM_CLOCK) -> Services:
-    """The use cases; their caches are filled once the manager runs."""
+    """Builds the use cases. Their caches are filled once the manager runs."""
     unit_cache = manager.cache(Query(GPU_UNITS))
     unit_cache.index(BY_SPEC, by_spec)
     unit_cache.index(BY_OPERATION, by_operation)

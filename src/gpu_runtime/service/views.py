@@ -1,4 +1,4 @@
-"""Objects of the cluster as clients get to see them."""
+"""Builds the REST views of cluster objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_runtime.service.operations.executor import AnyExecutor
 AWAITING_CONTROLLER = "AwaitingController"
 
 
-class Shown(NamedTuple):
+class ReportedStatus(NamedTuple):
     """Phase, reason and message as clients see them."""
 
     phase: str
@@ -25,21 +25,21 @@ class Shown(NamedTuple):
     message: str
 
 
-def shown(obj: GPUUnit | StockPool) -> Shown:
+def reported_status(obj: GPUUnit | StockPool) -> ReportedStatus:
     """Phase, reason and message for the current spec. A status about an earlier spec is not shown."""
     generation, status = obj.metadata.generation, obj.status
     if not status.phase:
-        return Shown("Pending", AWAITING_CONTROLLER, "the controller has not looked at it yet")
+        return ReportedStatus("Pending", AWAITING_CONTROLLER, "the controller has not processed it yet")
     if status.observedGeneration < generation:
-        change = f"the controller has not acted on the last change of the spec (generation {generation}) yet"
-        return Shown("Progressing", AWAITING_CONTROLLER, change)
+        change = f"the controller has not processed the last spec change (generation {generation}) yet"
+        return ReportedStatus("Progressing", AWAITING_CONTROLLER, change)
     ready = find_condition(status.conditions, READY)
-    return Shown(status.phase, ready.reason if ready else "", ready.message if ready else "")
+    return ReportedStatus(status.phase, ready.reason if ready else "", ready.message if ready else "")
 
 
 def job_view(operation: Operation, executor: AnyExecutor, *, deleted: bool = False) -> Job:
     """The operation as its client sees it."""
-    made = executor.makes(operation)
+    made = executor.object_key(operation)
     return Job(
         operationID=operation.spec.operationID,
         type=executor.job_type,
@@ -69,7 +69,7 @@ def job_status(phase: OperationPhase) -> JobStatus:
 
 def pool_view(pool: StockPool) -> StockPoolView:
     meta, spec, status = pool.metadata, pool.spec, pool.status
-    told = shown(pool)
+    reported = reported_status(pool)
     return StockPoolView(
         name=meta.name,
         namespace=meta.namespace,
@@ -79,12 +79,12 @@ def pool_view(pool: StockPool) -> StockPoolView:
         gpu=spec.gpu,
         replicas=spec.replicas,
         template=spec.template,
-        phase=told.phase,
+        phase=reported.phase,
         available=status.available,
         allocated=status.allocated,
         serviceName=status.serviceName,
-        reason=told.reason,
-        message=told.message,
+        reason=reported.reason,
+        message=reported.message,
         generation=meta.generation,
         observedGeneration=status.observedGeneration,
         operationID=meta.annotations.get(notes.OPERATION_ID, ""),
@@ -97,7 +97,7 @@ def pool_view(pool: StockPool) -> StockPoolView:
 
 def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
     meta, spec, status = unit.metadata, unit.spec, unit.status
-    told = shown(unit)
+    reported = reported_status(unit)
     return UnitView(
         name=meta.name,
         namespace=meta.namespace,
@@ -109,9 +109,9 @@ def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
         gpu=spec.gpu,
         template=spec.template,
         access=spec.access,
-        phase=told.phase,
-        reason=told.reason,
-        message=told.message,
+        phase=reported.phase,
+        reason=reported.reason,
+        message=reported.message,
         readyReplicas=status.readyReplicas,
         generation=meta.generation,
         observedGeneration=status.observedGeneration,

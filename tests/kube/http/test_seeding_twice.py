@@ -88,7 +88,7 @@ async def test_stock_that_an_operator_deleted_does_not_come_back_when_its_batch_
 
 @mutant(
     "service/stock/seeding.py",
-    "if uid := await self.unit_list.adopt(walk.record, wanted.metadata.key):",
+    "if uid := await self.unit_list.adopt(state.record, wanted.metadata.key):",
     'if uid := "":',
 )
 async def test_a_batch_under_an_exactly_filled_quota_ends_as_succeeded(world: Places, fault_proxy: FaultProxy) -> None:

@@ -128,7 +128,7 @@ async def test_a_node_that_was_opened_again_is_used_by_a_replica_that_is_behind(
         try:
             await eventually(closed, what="the API knows that the node is closed")
             refused = await api.post(PATH, unit_request())
-            assert "1 on a node that is down or closed" in refused.message
+            assert "1 on a node that is down or cordoned" in refused.message
             fault_proxy.on(watches("nodes")).freeze()
         finally:
             await ask(world, "PATCH", node, {"spec": {"unschedulable": None}}, MERGE)

@@ -56,7 +56,7 @@ async def test_stock_on_a_closed_node_is_not_handed_over(api: Api, world: Places
     await world.client.patch(GPU_UNITS, unit.metadata.key, {"status": {"nodeName": "gone"}}, subresource="status")
     await world.known(api)
     refused = await api.post(PATH, unit_request())
-    assert "1 on a node that is down or closed" in refused.message
+    assert "1 on a node that is down or cordoned" in refused.message
 
 
 async def test_a_name_that_is_taken_is_refused_and_no_stock_is_lost(api: Api, world: Places) -> None:

@@ -16,7 +16,7 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.selector import Selector
-from gpu_runtime.service.units.feed import GROUP, Change, Expired, Feed, Wanted
+from gpu_runtime.service.units.feed import WAKE_GROUP_SIZE, Change, Expired, Feed, Wanted
 from gpu_runtime.service.views import unit_view
 
 STOCK, HERE = "runtime-stock", "runtime-instance"
@@ -197,7 +197,7 @@ async def test_every_watcher_of_many_is_woken_by_every_change() -> None:
                 seen += [version for _, _, version in await following()]
         return seen
 
-    watchers = [asyncio.create_task(watch()) for _ in range(3 * GROUP + 1)]
+    watchers = [asyncio.create_task(watch()) for _ in range(3 * WAKE_GROUP_SIZE + 1)]
     for version in versions:
         world.changed(a_unit("a", version))
         await asyncio.sleep(0)  # some are woken, some wait already for the next
@@ -206,7 +206,9 @@ async def test_every_watcher_of_many_is_woken_by_every_change() -> None:
 
 
 @mutant(
-    "service/units/feed.py", "continue  # a change that came meanwhile woke nobody: look again before waiting", "pass"
+    "service/units/feed.py",
+    "continue  # a change during the yield did not wake this watcher: look again before waiting",
+    "pass",
 )
 async def test_a_change_that_comes_while_a_watcher_is_busy_is_told_without_waiting_for_the_next() -> None:
     world = World()
@@ -266,7 +268,7 @@ def matches(wanted: Wanted, unit: GPUUnit) -> bool:
     return wanted.matches(unit, unit_view(unit, STOCK))
 
 
-@mutant("service/units/feed.py", "if any(batch.misses(version) for batch in batches):", "if False:")
+@mutant("service/units/feed.py", "if any(update.misses(version) for update in updates):", "if False:")
 async def test_a_watcher_is_not_left_with_what_came_and_went_between_two_lists_of_the_cache() -> None:
     world = World(version=10)
     async with watching(world, 12) as following:  # it was told of units that the cache has not seen

@@ -123,7 +123,7 @@ def test_the_job_of_a_live_unit_never_says_deleted_because_the_cache_has_another
     assert finish(replica.executors.of_units.deleted(record)) is True
 
 
-@mutant("service/reading.py", "if not _stays(namespace):  # it may", "if namespace is None:  # it may")
+@mutant("service/reading.py", "if not _stays(namespace):  # the cache", "if namespace is None:  # the cache")
 def test_a_namespace_that_was_created_again_is_not_refused_as_being_deleted() -> None:
     memory = a_world(Memory())
     replica = Replica(memory).listen()
@@ -186,7 +186,7 @@ def test_a_node_that_is_closed_indeed_is_asked_for_once_and_then_reported() -> N
         return await get(resource, key)
 
     memory.get = noted  # type: ignore[method-assign]
-    with pytest.raises(InsufficientCapacity, match="3 on a node that is down or closed"):
+    with pytest.raises(InsufficientCapacity, match="3 on a node that is down or cordoned"):
         replica.create()
     assert reads == [NODE]
 
@@ -218,7 +218,7 @@ def test_a_unit_of_somebody_else_is_still_refused() -> None:
     memory = a_world(Memory())
     replica = Replica(memory).listen()
     memory.put(GPU_UNITS, replace(a_users_unit(), metadata=ObjectMeta(name="demo", namespace="runtime-instance")))
-    with pytest.raises(Clash, match="was not made by this request"):
+    with pytest.raises(Clash, match="this request did not create it"):
         replica.create()
     assert not memory.of_kind(OPERATIONS)
 

@@ -12,7 +12,7 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import Unavailable
 from gpu_runtime.service import reading
 from gpu_runtime.service.cluster import GPU_UNITS
-from gpu_runtime.service.listing import Filter, listed
+from gpu_runtime.service.listing import Filter, list_page
 from gpu_runtime.service.reading import Reader
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory
@@ -98,7 +98,7 @@ def test_pages_show_every_object_once_and_survive_changes_between_them() -> None
     shown: list[str] = []
     token = ""
     while True:
-        page = listed(units, Filter(limit=3, token=token), lambda unit: unit.metadata.name, namespace="ns")
+        page = list_page(units, Filter(limit=3, token=token), lambda unit: unit.metadata.name, namespace="ns")
         shown += page.items
         units = [*units, a_unit(f"later-{len(shown)}")]
         token = page.token

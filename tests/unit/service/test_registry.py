@@ -21,10 +21,10 @@ from gpu_runtime.rest.errors import Missing, OperationConflict
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.views import JobType
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
-from gpu_runtime.service.operations.executor import AnyExecutor, Done, Executor, Watched, object_lives
+from gpu_runtime.service.operations.executor import AnyExecutor, Done, Executor, HeldObject, object_lives
 from gpu_runtime.service.operations.flow import carry_out
 from gpu_runtime.service.operations.jobs import Jobs
-from gpu_runtime.service.operations.records import UNFINISHED, Ask, marks, unfinished
+from gpu_runtime.service.operations.records import UNFINISHED, NewOperation, operation_metadata, unfinished
 from gpu_runtime.service.operations.registry import Registry
 from gpu_runtime.service.operations.sweeper import Sweeper
 from gpu_runtime.service.reading import Reader
@@ -65,13 +65,13 @@ class ToyExecutor(Executor[CreateToy, Done]):
     def check(self, request: CreateToy) -> None:
         PLATFORM.allow(PLATFORM.instance_namespace)
 
-    async def begin(self, ask: Ask, request: CreateToy) -> tuple[Operation, bool]:
+    async def begin(self, wanted: NewOperation, request: CreateToy) -> tuple[Operation, bool]:
         where = ObjectReference(kind="GPUUnit", namespace=PLATFORM.instance_namespace, name=request.name)
-        return await self._operations.begin(ask, makes=where)
+        return await self._operations.begin(wanted, makes=where)
 
     async def execute(self, record: Operation) -> Done:
-        wanted = ObjectMeta(name=self.makes(record).name, namespace=self.makes(record).namespace)
-        labels, annotations = marks(record)
+        wanted = ObjectMeta(name=self.object_key(record).name, namespace=self.object_key(record).namespace)
+        labels, annotations = operation_metadata(record)
         meta = replace(wanted, labels=labels, annotations=annotations)
         unit = await self._cluster.create(GPU_UNITS, GPUUnit(metadata=meta, spec=GPUUnitSpec(specName="toy")))
         made = replace(record.status.objects[0], uid=unit.metadata.uid)
@@ -90,11 +90,11 @@ class ToyExecutor(Executor[CreateToy, Done]):
         self.undone.append(record.metadata.name)
         await self._operations.remove(record)
 
-    def held(self) -> list[Watched]:
+    def held(self) -> list[HeldObject]:
         async def judge() -> None:
             self.judged.append("stock-0")
 
-        return [Watched(unit, judge) for unit in self._reader.store if unit.metadata.name == "stock-0"]
+        return [HeldObject(unit, judge) for unit in self._reader.store if unit.metadata.name == "stock-0"]
 
     async def lives(self, record: Operation) -> bool:
         return await object_lives(record, self._reader)

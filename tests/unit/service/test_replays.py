@@ -66,7 +66,7 @@ def run_on(executor: Process) -> None:
         executor.step()
 
 
-@mutant("service/units/handover.py", "if unit is not None and made_by(unit.metadata, walk.record):", "if False:")
+@mutant("service/units/handover.py", "if unit is not None and made_by(unit.metadata, state.record):", "if False:")
 def test_a_replay_under_a_quota_that_the_unit_itself_fills_is_answered_with_the_unit() -> None:
     memory = WithQuota()
     a_world(memory)
@@ -77,7 +77,7 @@ def test_a_replay_under_a_quota_that_the_unit_itself_fills_is_answered_with_the_
     assert [holder(unit) for unit in memory.of_kind(GPU_UNITS) if unit.metadata.namespace == "runtime-stock"] == [""]
 
 
-@mutant("service/units/handover.py", "if unit is not None and made_by(unit.metadata, walk.record):", "if False:")
+@mutant("service/units/handover.py", "if unit is not None and made_by(unit.metadata, state.record):", "if False:")
 def test_a_second_executor_under_a_full_quota_does_not_undo_the_first() -> None:
     memory = WithQuota()
     a_world(memory)
@@ -159,7 +159,7 @@ def test_a_replay_does_not_follow_the_unfinished_record_of_another_payload_that_
     assert units_of_users(memory) == []
 
 
-@mutant("service/operations/flow.py", "            check_same(done.record, ask.request_hash)", "            pass")
+@mutant("service/operations/flow.py", "            check_same(done.record, wanted.request_hash)", "            pass")
 def test_the_replay_of_a_batch_is_never_answered_with_the_job_of_another_payload_that_took_the_id_over() -> None:
     memory = a_world(Memory(), stock=0)
     first, replay = Replica(memory).listen(), Replica(memory).listen()
@@ -256,7 +256,7 @@ def test_a_late_admission_never_touches_another_unit_of_that_name() -> None:
     assert late.result[0].deleted is True
 
 
-@mutant("service/units/unit_executor.py", "if told.get(notes.REQUEST_HASH) == request_hash:", "if True:")
+@mutant("service/units/unit_executor.py", "if annotations.get(notes.REQUEST_HASH) == request_hash:", "if True:")
 def test_after_its_record_is_gone_a_unit_still_answers_only_the_payload_that_made_it() -> None:
     memory = a_world(Memory())
     Replica(memory).listen().create()
@@ -270,7 +270,7 @@ def test_after_its_record_is_gone_a_unit_still_answers_only_the_payload_that_mad
 
 @mutant(
     "service/stock/claim.py",
-    "            except Conflict:  # a status was written since; the claim decides, not the version\n"
+    "            except Conflict:  # a status was written in between; only the claim matters\n"
     "                stock = await self.read(choice)",
     "            except Conflict:\n                return None",
 )

@@ -24,7 +24,7 @@ def execution(scene: SeedingScene) -> Process:
     return Process("executor", lambda: replica.queue._seeding.execute(record, resumed=True))
 
 
-@mutant("service/stock/seeding.py", "if walk.stalled > MOST_STALLED:", "if False:")
+@mutant("service/stock/seeding.py", "if state.stalled > MOST_STALLED:", "if False:")
 def test_a_batch_whose_old_unit_is_not_removed_for_long_is_put_aside_and_goes_on_when_it_is() -> None:
     scene = SeedingScene(Random(0))
     first = Process("first", scene.executor("b0"))
@@ -47,7 +47,7 @@ def test_a_batch_whose_old_unit_is_not_removed_for_long_is_put_aside_and_goes_on
     assert unit.metadata.uid not in made
 
 
-@mutant("service/stock/seeding.py", "walk.stalled = 0 if", "walk.stalled = walk.stalled + 1 if")
+@mutant("service/stock/seeding.py", "state.stalled = 0 if", "state.stalled = state.stalled + 1 if")
 def test_a_batch_that_needs_more_turns_than_a_stalled_one_gets_is_made_in_one_attempt() -> None:
     scene = SeedingScene(Random(0), size=CHUNK * (MOST_STALLED + 3))
     first = Process("first", scene.executor("b0"))

@@ -127,7 +127,7 @@ def test_stock_that_is_being_deleted_does_not_reserve_its_spec_name() -> None:
     finish(seeding.check_known(request))
 
 
-@mutant("service/stock/seeding.py", "        if resumed:  # whoever", "        if False:  # whoever")
+@mutant("service/stock/seeding.py", "        if resumed:  # the process", "        if False:  # the process")
 def test_a_batch_whose_process_died_before_it_compared_sizes_is_refused_when_another_takes_it_up() -> None:
     scene = SeedingScene(Random(0))
     executor = Process("first", scene.executor("b0"))

@@ -12,7 +12,7 @@ from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitPhase, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec, StockPoolStatus
-from gpu_runtime.service.listing import Filter, listed
+from gpu_runtime.service.listing import Filter, list_page
 from gpu_runtime.service.views import job_view, pool_view, unit_view
 from unit.service.exploration.memory import Memory
 from unit.service.replica import Replica
@@ -58,19 +58,19 @@ def test_after_a_change_nothing_is_said_of_the_old_spec(phase: GPUUnitPhase) -> 
     assert (view.generation, view.observedGeneration) == (2, 1)
 
 
-@mutant("service/views.py", "told = shown(pool)", 'told = Shown(status.phase or "", "", "")')
+@mutant("service/views.py", "reported = reported_status(pool)", 'reported = ReportedStatus(status.phase or "", "", "")')
 def test_a_pool_is_not_called_ready_before_its_new_spec_is() -> None:
     assert pool_view(a_pool()).phase == "Ready"
     view = pool_view(a_pool(generation=2))
     assert (view.phase, view.generation, view.observedGeneration) == ("Progressing", 2, 1)
 
 
-@mutant("service/listing.py", "shown(obj).phase == wanted.phase", 'obj.status.phase or "" == wanted.phase')
+@mutant("service/listing.py", "reported_status(obj).phase == wanted.phase", 'obj.status.phase or "" == wanted.phase')
 def test_a_list_filters_by_the_phase_that_it_shows() -> None:
     units = [a_unit(name="ready"), a_unit(name="changed", generation=2), a_unit(name="new", phase=None)]
 
     def names(phase: str) -> list[str]:
-        return listed(units, Filter(phase=phase), lambda unit: unit.metadata.name, namespace="ns").items
+        return list_page(units, Filter(phase=phase), lambda unit: unit.metadata.name, namespace="ns").items
 
     assert {phase: names(phase) for phase in ("Ready", "Progressing", "Pending", "Failed")} == {
         "Ready": ["ready"],
@@ -86,7 +86,7 @@ def test_a_page_has_a_token_only_when_another_follows(count: int) -> None:
     units = [a_unit(name=f"unit-{number}") for number in range(count)]
     shown, token = 0, ""
     for _ in range(count + 1):
-        page = listed(units, Filter(limit=3, token=token), lambda unit: unit.metadata.name, namespace="ns")
+        page = list_page(units, Filter(limit=3, token=token), lambda unit: unit.metadata.name, namespace="ns")
         assert page.items or not token, "a token that leads to an empty page"
         shown, token = shown + len(page.items), page.token
         if not token:

@@ -1,1 +1,1 @@
-"""What the whole platform holds and has left."""
+"""Capacity and stock of the whole platform."""

@@ -1,4 +1,4 @@
-"""The inventory: nodes and GPUs, stock and units by spec, and what could be handed over right now."""
+"""The inventory: nodes and GPUs, stock and units by spec, and the stock that can be handed over now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpu_runtime.service.reading import Reader
 from gpu_runtime.service.stock.nodes import GPU_PRODUCT, Node, gpus
 from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_size import UnitSize
-from gpu_runtime.service.views import shown
+from gpu_runtime.service.views import reported_status
 
 Checks = Callable[[], Mapping[str, str | None]]
 
 
 class Inventory:
-    """Counts what the caches hold: never a request to the cluster."""
+    """Counts cached objects; never calls the cluster."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Inventory:
         )
 
     def health(self) -> HealthView:
-        """Answered also while the cluster is away, with what is known."""
+        """Answers from the caches, also while the cluster is unreachable."""
         problems = {name: problem for name, problem in self._checks().items() if problem is not None}
         nodes = list(self._nodes.store)
         units = list(self._units.store)
@@ -86,7 +86,7 @@ class Inventory:
             if in_stock:
                 stock[name][self._picker.state(unit)] += 1
             else:
-                active[name][shown(unit).phase] += 1
+                active[name][reported_status(unit).phase] += 1
         return [
             SpecView(
                 specName=name,

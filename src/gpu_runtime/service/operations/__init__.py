@@ -1,1 +1,1 @@
-"""Records of what clients asked for, and everything that follows them: executors, hash, waiting, jobs, sweeping."""
+"""Operation records and the code that works on them: executors, request hash, waiter, jobs, sweeper."""

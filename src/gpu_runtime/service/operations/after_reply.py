@@ -1,4 +1,4 @@
-"""What no client waits for. Memory only hurries it: what dies with the process is found by the sweeper."""
+"""Work that goes on after the reply. If the process dies, the sweeper of any replica finishes the work."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ Later = Callable[[Work], Awaitable[None]]
 
 
 async def at_once(work: Work) -> None:
-    """For a caller who wants to see it done."""
+    """Runs the work before returning: for callers that wait for it."""
     await work()
 
 
 class AfterReply:
-    """Work that goes on after the reply, until it is done or the process ends."""
+    """Runs work in the background until it is done or the process ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
-        self._log = structlog.get_logger("aftermath")
+        self._log = structlog.get_logger("after-reply")
 
     async def later(self, work: Work) -> None:
-        """Begins the work, which must be safe to repeat."""
+        """Starts the work. It is retried after errors, so it must be safe to repeat."""
         task = asyncio.create_task(self._until_done(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self, seconds: float) -> None:
-        """Waits for what is under way, so long at most."""
+        """Waits at most `seconds` for the running work."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
     def stop(self) -> None:
-        """Leaves what is under way to others."""
+        """Cancels the running work. The sweeper finishes it."""
         for task in self._tasks:
             task.cancel()
 
@@ -48,7 +48,7 @@ class AfterReply:
             try:
                 return await work()
             except KubeError as error:
-                self._log.warning("interrupted; going on shortly", problem=str(error))
+                self._log.warning("interrupted; will retry", problem=str(error))
             except Exception:
                 self._log.exception("failed unexpectedly")
                 return None

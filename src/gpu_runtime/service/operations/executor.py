@@ -1,4 +1,4 @@
-"""All that one type of operation knows: how it begins, how it is executed and ended, what it made.
+"""One executor per operation type: begins, executes and undoes its operations, and knows which objects they created.
 
 Requests reach it through `flow.carry_out`; the sweeper and the jobs find it in the registry.
 """
@@ -15,7 +15,7 @@ from msgspec import Struct
 from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.api.v1alpha1.operation import Operation, OperationType
 from gpu_runtime.rest.views import JobType
-from gpu_runtime.service.operations.records import Ask, Operations
+from gpu_runtime.service.operations.records import NewOperation, Operations
 from gpu_runtime.service.reading import Reader
 
 
@@ -28,14 +28,14 @@ class CreateRequest(Protocol):
 
 @dataclass(frozen=True)
 class Done:
-    """A record that was followed as far as its client waits for it."""
+    """A record whose operation is done, as far as the client waits for it."""
 
     record: Operation
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A cached object that should change soon, and what is to be done when it does not."""
+class HeldObject:
+    """A cached object that should change soon. The sweeper calls `judge` when it does not."""
 
     obj: Object
     judge: Callable[[], Awaitable[None]]
@@ -51,53 +51,53 @@ class Executor(ABC, Generic[Request, Result]):
     operation_type: ClassVar[OperationType]
     job_type: ClassVar[JobType]
     request_type: ClassVar[type[Struct]]
-    most_turns: ClassVar[int] = 10  # how often one request begins again when its record disappears
+    max_attempts: ClassVar[int] = 10  # of one request, when its record disappears
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
-    # What a request needs.
+    # Called for a request.
 
     @abstractmethod
     def check(self, request: Request) -> None:
-        """ServiceError when the request can be refused before anything is read."""
+        """ServiceError when the request alone shows that it must be refused, before any read."""
 
     async def find(self, request: Request) -> Operation | None:
         """The record of an earlier request with this id. None may be wrong: `begin` finds the record then."""
         return await self._operations.find(self.operation_type, request.operationID)
 
     @abstractmethod
-    async def begin(self, ask: Ask, request: Request) -> tuple[Operation, bool]:
-        """The record, and whether it was made just now."""
+    async def begin(self, wanted: NewOperation, request: Request) -> tuple[Operation, bool]:
+        """The record, and whether this call created it."""
 
     @abstractmethod
     async def execute(self, record: Operation) -> Result | None:
-        """Goes on with an unfinished record; None when it was given up and the request may begin again."""
+        """Continues an unfinished record; None when the operation was given up and the request may begin again."""
 
     @abstractmethod
     async def replay(self, record: Operation) -> Result | None:
-        """The same for a record that an earlier request began, in whatever phase it is."""
+        """The same for the record of an earlier request, in any phase."""
 
-    # What the sweeper needs. All of it is safe to repeat, also while another executor works on the record.
+    # Called by the sweeper. All of it is safe to repeat, also while another executor works on the record.
 
     @abstractmethod
     async def resume(self, record: Operation) -> None:
-        """Nobody works on this unfinished record any more: goes on with it, or undoes it."""
+        """Continues or undoes an unfinished record that no executor works on any more."""
 
     async def complete(self, record: Operation) -> None:
-        """Does what is left to do after the record Succeeded."""
+        """Finishes the work that is left after the record Succeeded."""
 
     async def undo(self, record: Operation) -> None:
-        """Removes what is left after the record Failed."""
+        """Removes the objects that are left after the record Failed."""
 
-    def held(self) -> Iterable[Watched]:
-        """Objects that operations of this type hold, and that must be freed when no record stands for them."""
+    def held(self) -> Iterable[HeldObject]:
+        """Objects that operations of this type hold. An object whose record is gone must be freed."""
         return ()
 
-    # What was made.
+    # The created object.
 
-    def makes(self, record: Operation) -> Key:
-        """Where the object is that the operation makes, as its job says."""
+    def object_key(self, record: Operation) -> Key:
+        """Key of the object that the operation creates, for its job."""
         if not record.status.objects:
             return Key("", "")
         made = record.status.objects[0]
@@ -105,10 +105,10 @@ class Executor(ABC, Generic[Request, Result]):
 
     @abstractmethod
     async def lives(self, record: Operation) -> bool:
-        """Whether something that the operation made is still there. The server confirms a no."""
+        """Whether an object that the operation created still exists. The server confirms a no."""
 
     async def deleted(self, record: Operation) -> bool:
-        """Whether the object was made and is gone. Never for stock, which comes to be consumed."""
+        """Whether the object was created and is gone. Always False for stock: it exists to be consumed."""
         return record.status.phase == "Succeeded" and bool(record.status.objects) and not await self.lives(record)
 
 
@@ -116,7 +116,7 @@ AnyExecutor = Executor[Any, Any]
 
 
 async def object_lives(record: Operation, reader: Reader[Any]) -> bool:
-    """Whether the object that the record lists exists. Another of the same name is not it."""
+    """Whether the object that the record lists exists. An object with the same name and another UID does not count."""
     if not record.status.objects:
         return False
     made = record.status.objects[0]

@@ -1,4 +1,4 @@
-"""Jobs: operations as their clients see them, read live, because a 404 right after a 202 would be a lie."""
+"""Jobs: operations as clients see them. Read live, because a stale cache would answer 404 right after a 202."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpu_runtime.kube.errors import BadRequest, Gone
 from gpu_runtime.rest.errors import Clash, Missing
 from gpu_runtime.rest.views import Job, JobType
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
-from gpu_runtime.service.listing import Listed
+from gpu_runtime.service.listing import ListPage
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.operations.registry import Registry
 from gpu_runtime.service.views import job_view
@@ -23,7 +23,7 @@ class Jobs:
         self._registry = registry
 
     async def get(self, operation_id: str, type_: JobType | None = None) -> Job:
-        """The job of that type; without a type the newest, because ids of different types are independent."""
+        """The job of that type; without a type, the newest job with this id: each type has its own ids."""
         executors = [self._registry.of_jobs(type_)] if type_ else list(self._registry)
         found = [
             (record, executor)
@@ -35,14 +35,14 @@ class Jobs:
         record, executor = max(found, key=lambda each: _age(each[0]))
         return job_view(record, executor, deleted=await executor.deleted(record))
 
-    async def list(self, *, limit: int, token: str) -> Listed[Job]:
+    async def list(self, *, limit: int, token: str) -> ListPage[Job]:
         query = Query(OPERATIONS, self._operations.namespace)
         try:
             page = await self._cluster.page(query, limit=limit, token=token or None)
         except (BadRequest, Gone) as error:
-            raise Clash("the next page is no longer there: list again without continue") from error
+            raise Clash("the continue token has expired: list again without continue") from error
         known = [(record, executor) for record in page.items if (executor := self._registry.of(record)) is not None]
-        return Listed([job_view(record, executor) for record, executor in known], page.token or "")
+        return ListPage([job_view(record, executor) for record, executor in known], page.token or "")
 
 
 def _age(record: Operation) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""The records of what clients asked for. Creating one is the lock; every change is a compare-and-set on its version."""
+"""Operation records. Creating a record is the lock; each change is a compare-and-set on its resourceVersion."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ UNFINISHED = labels.UNFINISHED
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One request of one client, as it enters the record."""
+class NewOperation:
+    """An operation that a client requests, before its record exists."""
 
     type: OperationType
     operation_id: str
@@ -46,7 +46,7 @@ class Ask:
 
 
 class Operations:
-    """Finds, begins and ends records. Everything that decides is a live read or a write with a precondition."""
+    """Finds, begins and ends records. All decisions use live reads or writes with a precondition."""
 
     def __init__(self, cluster: Cluster, namespace: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.namespace = namespace
@@ -54,10 +54,10 @@ class Operations:
         self._clock = clock
 
     async def find(self, type_: OperationType, operation_id: str) -> Operation | None:
-        """The record as the server has it now."""
-        return await self.named(derived("op", type_, operation_id))
+        """The record, read live."""
+        return await self.get_by_name(derived("op", type_, operation_id))
 
-    async def named(self, name: str) -> Operation | None:
+    async def get_by_name(self, name: str) -> Operation | None:
         try:
             return await self._cluster.get(OPERATIONS, Key(self.namespace, name))
         except NotFound:
@@ -65,57 +65,60 @@ class Operations:
 
     async def begin(
         self,
-        ask: Ask,
+        wanted: NewOperation,
         *,
         makes: ObjectReference | None = None,
         batch: Key | None = None,
         decisions: Decisions = NOTHING_DECIDED,
     ) -> tuple[Operation, bool]:
-        """The record of the request, and whether it was made just now; OperationConflict when the id means another."""
+        """The record, and whether this call created it. OperationConflict when the record has another payload."""
         now = self._clock.now()
-        owner = {labels.OWNER: ask.owner} if ask.owner else {}
+        owner = {labels.OWNER: wanted.owner} if wanted.owner else {}
         record = Operation(
             metadata=ObjectMeta(
-                name=ask.record_name,
+                name=wanted.record_name,
                 namespace=self.namespace,
                 labels={UNFINISHED: "true", **owner},
                 annotations={notes.BATCH: str(batch)} if batch else {},
             ),
             spec=OperationSpec(
-                type=ask.type, operationID=ask.operation_id, requestHash=ask.request_hash, request=dict(ask.request)
+                type=wanted.type,
+                operationID=wanted.operation_id,
+                requestHash=wanted.request_hash,
+                request=dict(wanted.request),
             ),
             status=OperationStatus(decisions=decisions, objects=[makes] if makes else [], lastSyncTime=now),
         )
         try:
             return await self._cluster.create(OPERATIONS, record), True
         except AlreadyExists:
-            existing = await self.named(ask.record_name)
+            existing = await self.get_by_name(wanted.record_name)
         except Forbidden:
-            existing = await self.named(ask.record_name)
-            if existing is None:  # else a quota that the record itself fills, which the server checks before names
+            existing = await self.get_by_name(wanted.record_name)
+            if existing is None:  # else the quota is full because the record exists: quotas are checked before names
                 raise
         except NotFound as error:
             raise Unavailable(f"the platform is not installed: namespace {self.namespace} is missing") from error
         if existing is None:
-            raise Unavailable("the operation ended this very moment; send the request again")
-        check_same(existing, ask.request_hash)
+            raise Unavailable("the record was deleted during the request; send the request again")
+        check_same(existing, wanted.request_hash)
         return existing, False
 
     async def save(self, record: Operation, **changes: Any) -> Operation:
-        """The record with a changed status; Conflict when it is no longer the one that was followed."""
+        """Writes a changed status; Conflict when the record has changed since it was read."""
         status = replace(record.status, **changes, lastSyncTime=self._clock.now())
         return await self._cluster.replace(OPERATIONS, replace(record, status=status))
 
     async def succeed(self, record: Operation, **changes: Any) -> Operation:
-        """The commit: phase, result and the removal of the request in one write on the version that was followed."""
+        """The commit: one write sets phase and result and removes the request. Conflict when the record has changed."""
         now = self._clock.now()
         status = replace(record.status, phase="Succeeded", completionTime=now, lastSyncTime=now, error=None, **changes)
         return await self._finish(replace(record, spec=replace(record.spec, request={})), status, settled=True)
 
     async def fail(self, record: Operation, code: str, message: str, *, settled: bool, **changes: Any) -> Operation:
-        """Ends the record as Failed, in one write. Unless `settled`, it stays unfinished: there is something to undo.
+        """Sets the record to Failed in one write. Unless `settled`, the label unfinished stays: objects must be undone.
 
-        The request stays in the record: when the cause is gone, the same request goes on from here.
+        The request stays in the record: when the cause is gone, the same request continues from here.
         """
         now = self._clock.now()
         error = OperationError(code=code, message=message)
@@ -123,7 +126,7 @@ class Operations:
         return await self._finish(record, status, settled=settled)
 
     async def reopen(self, record: Operation) -> Operation:
-        """A failed operation begins again where it stopped."""
+        """Continues a failed operation where it stopped."""
         in_view = {**record.metadata.labels, UNFINISHED: "true"}
         status = replace(
             record.status, phase="Pending", error=None, completionTime=None, lastSyncTime=self._clock.now()
@@ -137,7 +140,7 @@ class Operations:
         return await self._cluster.replace(OPERATIONS, done)
 
     async def remove(self, record: Operation) -> bool:
-        """Removes this very record, in the version that we know; False when it changed or is gone."""
+        """Deletes this version of the record; False when the record has changed or is gone."""
         try:
             await self._cluster.delete(
                 OPERATIONS,
@@ -151,15 +154,15 @@ class Operations:
 
 
 def check_same(record: Operation, request_hash: str) -> None:
-    """Same id, same payload; else the id was used for something else."""
+    """OperationConflict when the record has another payload."""
     if record.spec.requestHash != request_hash:
         raise OperationConflict(
-            f"operationID {record.spec.operationID} was used for another request: repeat that one, or choose another id"
+            f"operationID {record.spec.operationID} was used with a different request: choose another operationID"
         )
 
 
 def batch_of(record: Operation) -> Key:
-    """Where the units of a batch are, and what their names begin with."""
+    """Namespace of a batch's units, and the prefix of their names."""
     return stock_batch.place(record)
 
 
@@ -167,8 +170,8 @@ def unfinished(record: Operation) -> bool:
     return record.status.phase in ("Pending", "Running")
 
 
-def marks(record: Operation) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations of what an operation makes: they find the way back to its record."""
+def operation_metadata(record: Operation) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations of the objects that an operation creates. They name its record."""
     owner = record.metadata.labels.get(labels.OWNER)
     return (
         {labels.OPERATION: record.metadata.name, **({labels.OWNER: owner} if owner else {})},
@@ -181,7 +184,7 @@ def marks(record: Operation) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def made_by(meta: ObjectMeta, record: Operation) -> bool:
-    """Whether the object is the work of this request, also when its record was lost and made again."""
+    """Whether this request created the object, also when the record was deleted and created again."""
     return (
         meta.annotations.get(notes.OPERATION_ID) == record.spec.operationID
         and meta.annotations.get(notes.REQUEST_HASH) == record.spec.requestHash

@@ -1,4 +1,4 @@
-"""The types of operation that this process knows, each by its executor."""
+"""The operation types that this process knows, each with its executor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_runtime.service.operations.executor import AnyExecutor
 
 
 class Registry:
-    """Every type of operation has one executor; a missing or a second one is an error when the process starts."""
+    """Exactly one executor per operation type; a missing or second one is an error when the process starts."""
 
     def __init__(self, executors: Iterable[AnyExecutor]) -> None:
         self._executors = tuple(executors)
@@ -24,16 +24,16 @@ class Registry:
             raise ValueError(f"two executors of one type: {[each.operation_type for each in self._executors]}")
         missing = {*get_args(OperationType), *get_args(JobType)} - {*self._by_type, *self._by_job_type}
         if missing:
-            raise ValueError(f"types of operation without an executor: {sorted(missing)}")
+            raise ValueError(f"operation types without an executor: {sorted(missing)}")
 
     def __iter__(self) -> Iterator[AnyExecutor]:
         return iter(self._executors)
 
     def of(self, record: Operation) -> AnyExecutor | None:
-        """The executor of the record's type. None: leave the record alone, another version of the API wrote it."""
+        """The executor of the record's type. None when another version of the API wrote it: the caller skips it."""
         executor = self._by_type.get(record.spec.type)
         if executor is None:
-            self._log.warning("unknown type of operation, left alone", name=record.metadata.name, type=record.spec.type)
+            self._log.warning("unknown operation type, skipped", name=record.metadata.name, type=record.spec.type)
         return executor
 
     def of_jobs(self, job_type: JobType) -> AnyExecutor:

@@ -1,4 +1,4 @@
-"""The canonical form of a request: what two payloads have in common that mean the same."""
+"""The hash of a request's canonical form: equal for payloads that mean the same."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.v1alpha1.fields import QuantityText
 
-# Not part of the meaning: it names the request.
+# Not hashed: it is the request's id.
 OPERATION_ID = "operationID"
 
 _QUANTITY = describe(QuantityText).check
 
 
 def request_hash(type_: type[msgspec.Struct], sent: Mapping[str, Any]) -> str:
-    """SHA-256 over what the client sent, which is valid for the type: the same for every spelling of the same request.
+    """SHA-256 over a valid payload as the client sent it; different spellings of one request have the same hash.
 
-    Defaults are not filled in: a new version of ours with another default must not turn a replay into a conflict.
+    Defaults are not filled in: if a later version changes a default, a replay must not become a conflict.
     """
     meaning = {name: value for name, value in sent.items() if name != OPERATION_ID}
     form = _canonical(describe(type_), meaning)
@@ -33,7 +33,7 @@ def _canonical(node: Node, value: Any) -> Any:
         entries = {name: _canonical(_entry(node, name), entry) for name, entry in value.items()}
         return {name: entry for name, entry in entries.items() if not _empty(entry)}
     if isinstance(value, list):
-        # Entries of a list keep their places: an empty argument is an argument.
+        # Empty list entries are kept: an empty argument is an argument.
         return [_canonical(node.items or node, entry) for entry in value]
     if isinstance(value, str) and node.check is _QUANTITY and value:
         return Quantity.parse(value).nanos

@@ -1,7 +1,7 @@
-"""The sweeper: ends what its executor left, in every replica, at any time.
+"""The sweeper finishes or undoes operations that their executor abandoned. It runs in every replica.
 
-How long something has not moved only decides when it is worth a look. What is done about it is decided by live reads
-and writes with preconditions, and is right even if the executor still lives.
+An object that has not changed for some time is only a hint to look at it. Live reads and writes with preconditions
+decide what to do, so the result is correct even if the executor still runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
-from gpu_runtime.service.operations.executor import Watched
+from gpu_runtime.service.operations.executor import HeldObject
 from gpu_runtime.service.operations.records import Operations, unfinished
 from gpu_runtime.service.operations.registry import Registry
 from gpu_runtime.service.paging import every
@@ -33,14 +33,14 @@ RETIRE_SECONDS = 3600.0
 
 
 class Idle:
-    """Since when this process has seen objects unchanged."""
+    """Measures for how long objects have not changed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since: dict[str, tuple[str, float]] = {}
 
     def seconds(self, obj: Object) -> float:
-        """How long the object has had its version, as far as this process saw it."""
+        """Seconds since this process first saw this version of the object."""
         meta, now = obj.metadata, self._clock.monotonic()
         version, since = self._since.get(meta.uid, ("", now))
         if version != meta.resourceVersion:
@@ -53,7 +53,7 @@ class Idle:
 
 
 class Sweeper:
-    """Looks at unfinished operations and what they hold, and now and then at finished operations."""
+    """Sweeps unfinished operations and the objects that they hold, and from time to time removes old records."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Sweeper:
         self._registry = registry
         self._unfinished = unfinished
         self._clock = clock
-        self._rng = rng or Random()  # noqa: S311  keeps replicas from sweeping in step, guards nothing
+        self._rng = rng or Random()  # noqa: S311  spreads the sweeps of replicas; not for security
         self._idle = Idle(clock)
         self._log = structlog.get_logger("sweeper")
 
@@ -87,8 +87,8 @@ class Sweeper:
                 await self._outlive(self.retire(), "finished operations")
 
     async def sweep(self, older_than: float = 0.0) -> None:
-        """One look at everything that has not moved for so many seconds."""
-        seen = [Watched(record, partial(self.take_up, record)) for record in self._unfinished]
+        """Handles each object that has not changed for `older_than` seconds."""
+        seen = [HeldObject(record, partial(self.take_up, record)) for record in self._unfinished]
         seen += [held for executor in self._registry for held in executor.held()]
         stuck = [each for each in seen if self._idle.seconds(each.obj) >= older_than]
         self._idle.forget_others({each.obj.metadata.uid for each in seen})
@@ -96,8 +96,8 @@ class Sweeper:
             await self._outlive(each.judge(), str(each.obj.metadata.key))
 
     async def take_up(self, cached: Operation) -> None:
-        """Lets the record's executor end what nobody works on any more."""
-        record = await self._operations.named(cached.metadata.name)
+        """Lets the record's executor finish or undo an abandoned operation."""
+        record = await self._operations.get_by_name(cached.metadata.name)
         if record is None or record.metadata.uid != cached.metadata.uid:
             return
         executor = self._registry.of(record)
@@ -114,13 +114,13 @@ class Sweeper:
                 assert_never(record.status.phase)
 
     async def retire(self) -> None:
-        """Removes records of which nothing is left, a day after that became so."""
+        """Deletes records whose objects have been gone for the retention time."""
         async for record in every(self._cluster, Query(OPERATIONS, self._operations.namespace)):
             if not unfinished(record):
                 await self._outlive(self._retire(record), record.metadata.name)
 
     async def _retire(self, record: Operation) -> None:
-        # The cache may not show yet what was made a moment ago, so only the server can say that nothing is left.
+        # The cache may not contain a new object yet, so only the server can confirm that no object is left.
         executor = self._registry.of(record)
         if executor is None or await executor.lives(record):
             return
@@ -131,10 +131,10 @@ class Sweeper:
             await self._operations.remove(record)
 
     async def _outlive(self, work: Awaitable[None], what: str) -> None:
-        """One object in trouble must not keep the sweeper from the others."""
+        """Logs errors: one object that fails must not stop the sweep of the others."""
         try:
             await work
         except (KubeError, ServiceError) as error:
-            self._log.warning("not swept; the next look tries again", what=what, problem=str(error))
+            self._log.warning("not swept; the next sweep tries again", what=what, problem=str(error))
         except Exception:
             self._log.exception("sweeping failed unexpectedly", what=what)

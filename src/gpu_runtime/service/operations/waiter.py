@@ -1,4 +1,4 @@
-"""Waiting for another executor of the same operation, without asking again and again."""
+"""Waits for another executor of the same operation without polling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_runtime.kube.store import Delta, Store, version_number
 
 
 class OperationWaiter:
-    """Tells when an operation leaves the cache of unfinished ones."""
+    """Waits until an operation leaves the cache of unfinished operations."""
 
     def __init__(self, unfinished: Store[Operation]) -> None:
         self._unfinished = unfinished
@@ -19,7 +19,7 @@ class OperationWaiter:
         unfinished.subscribe(self._changed)
 
     async def wait(self, record: Operation, seconds: float) -> bool:
-        """Whether the record, which was unfinished when it was read, was finished in time."""
+        """Whether an unfinished record was finished within `seconds`."""
         key = record.metadata.key
         caught_up = self._unfinished.version >= version_number(record.metadata.resourceVersion)
         if caught_up and self._unfinished.get(key) is None:

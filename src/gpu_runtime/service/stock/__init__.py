@@ -1,1 +1,1 @@
-"""Warm stock: pools, seeding, which unit is picked and claimed."""
+"""Warm stock: pools, seeding, picking and claiming units."""

@@ -1,4 +1,4 @@
-"""Operations of type CreateStockUnits: the client gets a job, and the units are made from a queue."""
+"""Operations of type CreateStockUnits: the client gets a job; a queue creates the units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_runtime.rest.errors import InvalidRequest, Missing, ServiceError, Unava
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.operations.executor import Done, Executor
-from gpu_runtime.service.operations.records import Ask, Operations, batch_of, unfinished
+from gpu_runtime.service.operations.records import NewOperation, Operations, batch_of, unfinished
 from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
@@ -26,18 +26,18 @@ BY_OPERATION = "operation"
 
 
 def by_operation(unit: GPUUnit) -> Iterable[str]:
-    """Index function: units by the name of the Operation that made them."""
+    """Index function: units by the name of the Operation that created them."""
     name = unit.metadata.labels.get(labels.OPERATION)
     return (name,) if name else ()
 
 
 class BatchExecutor(Executor[CreateStockUnits, Done]):
-    """Puts batches on the queue, which makes their units after the reply."""
+    """Puts batches on the queue, which creates their units after the reply."""
 
     operation_type = OPERATION_TYPE
     job_type = "seed_stock_units"
     request_type = CreateStockUnits
-    most_turns = 5
+    max_attempts = 5
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class BatchExecutor(Executor[CreateStockUnits, Done]):
             most = f"must be at most {self._platform.most_stock_units} in one request"
             raise InvalidRequest.of([FieldError("replicas", most)])
 
-    async def begin(self, ask: Ask, request: CreateStockUnits) -> tuple[Operation, bool]:
+    async def begin(self, wanted: NewOperation, request: CreateStockUnits) -> tuple[Operation, bool]:
         try:
             await self._namespaces.require(self._platform.stock_namespace)
         except Missing as error:
             raise Unavailable(f"the platform is not installed: {error.message}") from error
         await self._seeding.check_known(request)
         where = Key(self._platform.stock_namespace, batch_prefix(request))
-        record, new = await self._operations.begin(ask, batch=where)
+        record, new = await self._operations.begin(wanted, batch=where)
         if new:
             try:
                 await self._seeding.check_live(record)
@@ -91,7 +91,7 @@ class BatchExecutor(Executor[CreateStockUnits, Done]):
     async def resume(self, record: Operation) -> None:
         self._queue.submit(record, resumed=True)
 
-    def makes(self, record: Operation) -> Key:
+    def object_key(self, record: Operation) -> Key:
         return batch_of(record)
 
     async def lives(self, record: Operation) -> bool:
@@ -102,20 +102,20 @@ class BatchExecutor(Executor[CreateStockUnits, Done]):
         return bool(page.items or page.skipped)
 
     async def _again(self, record: Operation) -> Operation | None:
-        """A replay: waits a moment for a batch that is under way, resumes one that failed. None: the record is gone."""
+        """A replay: waits briefly for a running batch, resumes a failed one. None: the record is gone."""
         if record.status.phase == "Failed":
             try:
                 record = await self._operations.reopen(record)
             except (kube.Conflict, kube.NotFound):
-                return await self._operations.named(record.metadata.name)
+                return await self._operations.get_by_name(record.metadata.name)
             self._queue.submit(record, resumed=True)
         if unfinished(record):
             await self._waiter.wait(record, self._platform.replay_seconds)
-            current = await self._operations.named(record.metadata.name)
+            current = await self._operations.get_by_name(record.metadata.name)
             if current is None or current.metadata.uid != record.metadata.uid:
                 return current
             record = current
         if unfinished(record):
-            # The first executor may have died with its process; two executors of one batch do no harm.
+            # The process of the first executor may have died; two executors of one batch are safe.
             self._queue.submit(record, resumed=True)
         return record

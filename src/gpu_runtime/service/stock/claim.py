@@ -1,4 +1,4 @@
-"""A claim on stock: an annotation, set and taken away by compare-and-set, that only ever names an Operation's UID."""
+"""A claim on stock: an annotation with the UID of an Operation, set and removed by compare-and-set."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.errors import Conflict, NotFound
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 
-# Beside the UID that decides: the name under which the record can be read.
+# Name of the claiming record, to read it. The UID decides who holds the claim.
 CLAIMED_FOR = f"{GROUP}/claimed-for"
 
 
 def holder(stock: GPUUnit) -> str:
-    """UID of the Operation that claimed it; empty when it is free."""
+    """UID of the Operation that claimed the unit; empty when the unit is free."""
     return stock.metadata.annotations.get(notes.CLAIMED_BY, "")
 
 
 class Claims:
-    """Claims, frees and consumes stock. Every write names the unit by UID and by the version that was judged."""
+    """Claims, frees and consumes stock. Preconditions of each write: the UID and the resourceVersion that was read."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def read(self, choice: StockChoice) -> GPUUnit | None:
-        """The chosen unit as it is now; None when it is gone or another one has its name."""
+        """The chosen unit, read live; None when it is gone or another unit has its name."""
         try:
             stock = await self._cluster.get(GPU_UNITS, Key(choice.namespace, choice.name))
         except NotFound:
@@ -35,7 +35,7 @@ class Claims:
         return stock if stock.metadata.uid == choice.uid else None
 
     async def take(self, choice: StockChoice, record: Operation, cached: GPUUnit | None) -> GPUUnit | None:
-        """The unit, claimed for the record; None when another operation has it or it is gone."""
+        """Claims the unit for the record; None when another operation holds it or it is gone."""
         stock = cached if cached is not None and not holder(cached) else await self.read(choice)
         while stock is not None and stock.metadata.deletionTimestamp is None:
             if holder(stock):
@@ -50,7 +50,7 @@ class Claims:
         return None
 
     async def free(self, stock: GPUUnit) -> None:
-        """Takes the claim away that was judged; Conflict when the unit changed since."""
+        """Removes the claim; Conflict when the unit has changed since it was read."""
         await self._annotate(stock, {notes.CLAIMED_BY: None, CLAIMED_FOR: None})
 
     async def release(self, choice: StockChoice, uid: str) -> None:
@@ -76,7 +76,7 @@ class Claims:
                 )
             except NotFound:
                 return None
-            except Conflict:  # a status was written since; the claim decides, not the version
+            except Conflict:  # a status was written in between; only the claim matters
                 stock = await self.read(choice)
         return None
 

@@ -1,4 +1,4 @@
-"""Nodes, as far as stock depends on them."""
+"""The nodes that stock runs on: which ones are usable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """What is cached of a node; never written back."""
+    """The cached part of a node; never written back."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
@@ -49,14 +49,14 @@ NODES = Resource("", "v1", "Node", "nodes", Node, namespaced=False)
 
 
 class Nodes:
-    """Which nodes are usable for hand-overs. The cache may say yes; before saying no, callers ask the server."""
+    """Which nodes are usable for hand-overs. The cache may answer yes; callers confirm a no with the server."""
 
     def __init__(self, cluster: Cluster, store: Store[Node]) -> None:
         self._reader = Reader(cluster, NODES, store)
 
     @property
     def listed(self) -> bool:
-        """Whether the cache has had its first list. Before that, a missing node means nothing."""
+        """Whether the cache has its first list. Before that, a node that is not cached may still exist."""
         return bool(self._reader.store.version)
 
     def usable(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Operations of type CreateStockPool: one request makes one pool, whoever executes it and however often."""
+"""Operations of type CreateStockPool: one request creates one pool, also with several executors and retries."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
 from gpu_runtime.service.operations.executor import Done, Executor, object_lives
-from gpu_runtime.service.operations.records import Ask, Operations, made_by, marks, unfinished
+from gpu_runtime.service.operations.records import NewOperation, Operations, made_by, operation_metadata, unfinished
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 
-MOST_TURNS = 10
+MAX_ATTEMPTS = 10
 
 
 class PoolExecutor(Executor[CreateStockPool, Done]):
-    """Makes the pool before the client is answered. Goes on with an abandoned one."""
+    """Creates the pool before the reply. Continues abandoned operations."""
 
     operation_type = "CreateStockPool"
     job_type = "create_stockpool"
     request_type = CreateStockPool
-    most_turns = MOST_TURNS
+    max_attempts = MAX_ATTEMPTS
 
     def __init__(
         self,
@@ -48,18 +48,17 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
     def check(self, request: CreateStockPool) -> None:
         self._namespace(request)
 
-    async def begin(self, ask: Ask, request: CreateStockPool) -> tuple[Operation, bool]:
+    async def begin(self, wanted: NewOperation, request: CreateStockPool) -> tuple[Operation, bool]:
         namespace = await self._namespaces.require(self._namespace(request))
         makes = ObjectReference(kind="StockPool", namespace=namespace, name=pool_name(request))
-        return await self._operations.begin(ask, makes=makes)
+        return await self._operations.begin(wanted, makes=makes)
 
     async def execute(self, record: Operation) -> Done | None:
-        """Makes the pool and ends the record; None when the record is gone.
+        """Creates the pool and finishes the record; None when the record is gone.
 
-        Several may execute one record at once, and it may be repeated: the record lists one UID, and a pool with
-        another UID is removed.
+        Safe with several executors and retries: the record lists one UID, and a pool with another UID is deleted.
         """
-        for _ in range(MOST_TURNS):
+        for _ in range(MAX_ATTEMPTS):
             made = await self._make(record)
             if made is not None:
                 self._pools.wrote(made)
@@ -67,7 +66,7 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
                     return Done(await self._operations.succeed(record, objects=[_reference(made)]))
                 except (kube.Conflict, kube.NotFound):
                     pass  # another executor of this operation was faster
-            current = await self._operations.named(record.metadata.name)
+            current = await self._operations.get_by_name(record.metadata.name)
             if current is None or current.metadata.uid != record.metadata.uid:
                 await self._remove(record, made)
                 return None
@@ -76,7 +75,7 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
                     await self._remove(record, made)
                 return Done(current)
             record = current
-        raise Unavailable("a pool of this name is still being removed; send the request again")
+        raise Unavailable("a pool with this name is still being deleted; send the request again")
 
     async def replay(self, record: Operation) -> Done | None:
         return await self.execute(record) if unfinished(record) else Done(record)
@@ -88,10 +87,10 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
         return await object_lives(record, self._pools)
 
     async def settle(self, pool: StockPool) -> None:
-        """Ends the unfinished record of a pool that is about to be deleted: an executor would make the pool again."""
+        """Finishes the record of a pool before the pool is deleted: otherwise an executor would create it again."""
         name = pool.metadata.labels.get(labels.OPERATION, "")
-        for _ in range(MOST_TURNS):
-            record = await self._operations.named(name) if name else None
+        for _ in range(MAX_ATTEMPTS):
+            record = await self._operations.get_by_name(name) if name else None
             if record is None or not unfinished(record) or not made_by(pool.metadata, record):
                 return
             try:
@@ -110,7 +109,7 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
         try:
             return await self._cluster.create(STOCK_POOLS, wanted)
         except kube.AlreadyExists as error:
-            taken = f"stock pool {wanted.metadata.key} exists and was not made by operationID {record.spec.operationID}"
+            taken = f"stock pool {wanted.metadata.key} exists; operationID {record.spec.operationID} did not create it"
             refused: ServiceError = AlreadyExists(taken)
             cause: kube.KubeError = error
         except CLIENT_ERRORS as error:
@@ -120,8 +119,8 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
         if live is not None and made_by(live.metadata, record):
             return await self._adopt(record, live)
         if live is None and isinstance(cause, kube.AlreadyExists):
-            return None  # the other pool was deleted between the two calls: the record says whether it was ours
-        # Nothing was made, so the id stays free for another try.
+            return None  # the pool was deleted between the two calls: the record tells whether it was ours
+        # No pool was created, so the client may use the id again.
         if not await self._operations.remove(record):
             return None
         raise refused from cause
@@ -141,7 +140,7 @@ class PoolExecutor(Executor[CreateStockPool, Done]):
             return None
 
     async def _remove(self, record: Operation, pool: StockPool | None) -> None:
-        """Removes a pool that the record never lists, unless another record of this request adopted it."""
+        """Deletes a pool that the record never lists, unless another record of this request adopted it."""
         while pool is not None and pool.metadata.annotations.get(notes.OPERATION_UID) == record.metadata.uid:
             meta = pool.metadata
             try:
@@ -160,7 +159,7 @@ def _reference(pool: StockPool) -> ObjectReference:
 
 
 def pool_name(request: CreateStockPool) -> str:
-    """The given name, or the one that belongs to the operation."""
+    """The requested name; by default a name derived from the operation."""
     return request.name or derived(
         f"pool-{slug(request.specName)}"[:30], PoolExecutor.operation_type, request.operationID, limit=57
     )
@@ -170,7 +169,7 @@ def stock_pool(record: Operation) -> StockPool:
     """The pool that the record asks for."""
     request = parse(CreateStockPool, record.spec.request)
     where = record.status.objects[0]
-    made_labels, made_annotations = marks(record)
+    made_labels, made_annotations = operation_metadata(record)
     return StockPool(
         metadata=ObjectMeta(
             name=where.name,

@@ -1,4 +1,4 @@
-"""The use cases of stock pools: created by an operation, listed from the cache, deleted by identity."""
+"""The use cases of stock pools: create, read, list, delete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_runtime.rest.errors import Missing
 from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.rest.views import Job, StockPoolView
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
-from gpu_runtime.service.listing import Filter, Listed, listed
+from gpu_runtime.service.listing import Filter, ListPage, list_page
 from gpu_runtime.service.operations.flow import carry_out
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Reader
@@ -30,7 +30,7 @@ class StockPools:
         self._executor = executor
 
     async def create(self, request: CreateStockPool, sent: Mapping[str, Any], owner: str = "") -> tuple[Job, bool]:
-        """The job, and whether it was begun by this very request."""
+        """The job, and whether this call began it."""
         done, new = await carry_out(self._executor, request, sent, owner)
         deleted = not new and await self._executor.deleted(done.record)
         return job_view(done.record, self._executor, deleted=deleted), new
@@ -38,12 +38,12 @@ class StockPools:
     async def get(self, namespace: str | None, name: str) -> StockPoolView:
         return pool_view(await self._find(self._key(namespace, name)))
 
-    def list(self, namespace: str | None, wanted: Filter) -> Listed[StockPoolView]:
+    def list(self, namespace: str | None, wanted: Filter) -> ListPage[StockPoolView]:
         where = self._platform.allow(namespace or self._platform.pool_namespace)
-        return listed(self._pools.all(), wanted, pool_view, namespace=where)
+        return list_page(self._pools.all(), wanted, pool_view, namespace=where)
 
     async def delete(self, namespace: str | None, name: str) -> None:
-        """Asks for the deletion of exactly the pool that is there now."""
+        """Deletes the pool that exists now. A later pool of the same name is safe: the UID is a precondition."""
         key = self._key(namespace, name)
         pool = await self._pools.live(key)
         if pool is None:
@@ -66,4 +66,4 @@ class StockPools:
 
 
 def _missing(key: Key) -> Missing:
-    return Missing("stockpool", f"there is no stock pool {key.name} in namespace {key.namespace}")
+    return Missing("stockpool", f"stock pool {key.name} does not exist in namespace {key.namespace}")

@@ -1,4 +1,4 @@
-"""Stock that could be handed over, of each spec the oldest first, kept in order as the cache changes."""
+"""The stock that can be handed over, sorted by age for each spec and updated with the cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Age = tuple[datetime, str]
 
 
 def state(unit: GPUUnit) -> str:
-    """In one word, what the unit itself has against being handed over; `ready` when nothing."""
+    """Why the unit cannot be handed over, apart from its node; `ready` when it can."""
     if unit.metadata.deletionTimestamp is not None:
         return "being deleted"
     if notes.CLAIMED_BY in unit.metadata.annotations:
@@ -33,12 +33,12 @@ def state(unit: GPUUnit) -> str:
 
 
 def age(unit: GPUUnit) -> Age:
-    """Sorts the oldest first, and those of one second by their names."""
+    """Sort key: oldest first, then by name."""
     return (unit.metadata.creationTimestamp or datetime.min.replace(tzinfo=UTC), unit.metadata.name)
 
 
 class ReadyStock:
-    """Follows a cache of units: choosing among thousands costs no more than choosing among a few."""
+    """An index over the cache of units: the cost of a choice does not grow with the stock."""
 
     def __init__(self, units: Store[GPUUnit], namespace: str) -> None:
         self._units = units
@@ -51,7 +51,7 @@ class ReadyStock:
     def oldest_first(self, spec: str) -> Iterator[GPUUnit]:
         for _, name in self._ages.get(spec, ()):
             unit = self._units.get(Key(self._namespace, name))
-            assert unit is not None, "what the cache drops is dropped here too"
+            assert unit is not None, "a unit leaves the index when it leaves the cache"
             yield unit
 
     def _changed(self, delta: Delta[GPUUnit]) -> None:

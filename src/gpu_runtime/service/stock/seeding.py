@@ -1,4 +1,4 @@
-"""Seeding: makes the stock units of a batch, each number once. docs/seeding.md describes the protocol."""
+"""Seeding creates the stock units of a batch, each number once. docs/seeding.md describes the protocol."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gpu_runtime.rest.errors import ServiceError, SpecConflict, Unavailable
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
-from gpu_runtime.service.operations.records import UNFINISHED, Operations, batch_of, marks, unfinished
-from gpu_runtime.service.paging import every
+from gpu_runtime.service.operations.records import UNFINISHED, Operations, batch_of, operation_metadata, unfinished
+from gpu_runtime.service.paging import list_all
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_list import UnitList
@@ -30,9 +30,9 @@ from gpu_runtime.service.stock.unit_size import UNIT_SIZE, UnitSize
 
 OPERATION_TYPE: OperationType = "CreateStockUnits"
 CONCURRENCY = 8
-# So many units are made, then their UIDs are written into the record: 1,000 units cost 20 such writes.
+# Units created between two writes of the record: 1,000 units cost 20 writes.
 CHUNK = 50
-# An executor gives up after more turns than this in a row that listed no further unit.
+# An executor stops after more rounds than this in a row without progress.
 MOST_STALLED = 5
 
 R = TypeVar("R")
@@ -41,7 +41,7 @@ Together = Callable[[Sequence[Work[R]]], Awaitable[list[R]]]
 
 
 async def in_parallel(works: Sequence[Work[R]]) -> list[R]:
-    """Awaits all of them, a few at a time."""
+    """Awaits all, at most CONCURRENCY at a time."""
     turn = asyncio.Semaphore(CONCURRENCY)
 
     async def one(work: Work[R]) -> R:
@@ -52,8 +52,8 @@ async def in_parallel(works: Sequence[Work[R]]) -> list[R]:
 
 
 @dataclass
-class Walk:
-    """What one executor remembers. `held`: UIDs of units that exist and that the record does not list yet."""
+class SeedingState:
+    """What one executor knows. `held`: UIDs of units that exist and that the record does not list yet."""
 
     record: Operation
     request: CreateStockUnits
@@ -85,9 +85,9 @@ class Seeding:
         self.unit_list = UnitList(cluster, operations)
 
     async def check_known(self, request: CreateStockUnits) -> None:
-        """SpecConflict when there is stock of this spec in another size: refused before a write.
+        """SpecConflict when stock of this spec has another size. Checked before the record is written.
 
-        The cache only names the units to read: stock that was deleted a moment ago must not refuse a new size.
+        The cache only selects the units to read live: stock that was just deleted must not block a new size.
         """
         wanted = UnitSize.of(request)
         for cached in self._picker.cached(request.specName):
@@ -101,14 +101,14 @@ class Seeding:
                 raise _conflict(request.specName, UnitSize.of(unit.spec), wanted)
 
     async def check_live(self, record: Operation) -> None:
-        """The same for all stock, after the record was written: of two rival batches, one at least sees the other."""
+        """The same for all stock, after the record is written: of two conflicting batches, one sees the other."""
         request = parse(CreateStockUnits, record.spec.request)
         wanted = UnitSize.of(request)
         others = f"{labels.SPEC_NAME}={request.specName},{UNIT_SIZE}!={wanted.digest}"
-        async for unit in every(self._cluster, Query(GPU_UNITS, self._namespace, labels=others)):
+        async for unit in list_all(self._cluster, Query(GPU_UNITS, self._namespace, labels=others)):
             if UnitSize.of(unit.spec) != wanted:
                 raise _conflict(request.specName, UnitSize.of(unit.spec), wanted)
-        async for other in every(self._cluster, Query(OPERATIONS, record.metadata.namespace, labels=UNFINISHED)):
+        async for other in list_all(self._cluster, Query(OPERATIONS, record.metadata.namespace, labels=UNFINISHED)):
             if other.spec.type != OPERATION_TYPE or other.metadata.uid == record.metadata.uid:
                 continue
             rival = parse(CreateStockUnits, other.spec.request)
@@ -116,88 +116,88 @@ class Seeding:
                 raise _conflict(request.specName, UnitSize.of(rival), wanted)
 
     async def execute(self, record: Operation, *, resumed: bool) -> Operation | None:
-        """Makes the units that are missing and ends the record; None when the record is gone.
+        """Creates the missing units and finishes the record; None when the record is gone.
 
-        Several may execute one record at once, and it may be repeated. KubeError or Unavailable: try again later.
+        Safe with several executors and retries. KubeError or Unavailable: try again later.
         """
-        walk = Walk(record, parse(CreateStockUnits, record.spec.request))
-        if resumed:  # whoever wrote the record may have died before it could look
+        state = SeedingState(record, parse(CreateStockUnits, record.spec.request))
+        if resumed:  # the process that wrote the record may have died before this check
             try:
                 await self.check_live(record)
             except SpecConflict as error:
-                walk.refused = error
+                state.refused = error
         while True:
-            if walk.refused is None:
-                await self._make(walk, walk.missing()[:CHUNK])
-            current = await self._write(walk)
+            if state.refused is None:
+                await self._make(state, state.missing()[:CHUNK])
+            current = await self._write(state)
             if current is None or not unfinished(current):
                 return current
-            progress = len(walk.missing()) + len(walk.held)
-            walk.record = current
-            walk.held = {ordinal: uid for ordinal, uid in walk.held.items() if not listed_uid(current, ordinal)}
-            walk.stalled = 0 if len(walk.missing()) + len(walk.held) < progress else walk.stalled + 1
-            if walk.stalled > MOST_STALLED:
-                raise Unavailable("units of this batch are still being removed; the batch goes on later")
+            progress = len(state.missing()) + len(state.held)
+            state.record = current
+            state.held = {ordinal: uid for ordinal, uid in state.held.items() if not listed_uid(current, ordinal)}
+            state.stalled = 0 if len(state.missing()) + len(state.held) < progress else state.stalled + 1
+            if state.stalled > MOST_STALLED:
+                raise Unavailable("units of this batch are still being deleted; the batch continues later")
 
-    async def _make(self, walk: Walk, ordinals: Sequence[int]) -> None:
-        """Makes these units and adds their UIDs to `held`. A number whose old unit is still being deleted waits."""
+    async def _make(self, state: SeedingState, ordinals: Sequence[int]) -> None:
+        """Creates these units and adds their UIDs to `held`. A number whose old unit is still being deleted waits."""
 
         async def make(ordinal: int) -> tuple[int, str | Exception]:
             try:
-                return ordinal, await self._make_one(walk, ordinal)
+                return ordinal, await self._make_one(state, ordinal)
             except (kube.KubeError, ServiceError) as error:
                 return ordinal, error
 
         results = await self._together([partial(make, ordinal) for ordinal in ordinals])
-        walk.held |= {ordinal: result for ordinal, result in results if isinstance(result, str) and result}
+        state.held |= {ordinal: result for ordinal, result in results if isinstance(result, str) and result}
         for _, result in results:
             if isinstance(result, CLIENT_ERRORS):
-                walk.refused = refusal(result)
+                state.refused = refusal(result)
             elif isinstance(result, ServiceError):
-                walk.refused = result
+                state.refused = result
             elif isinstance(result, Exception):
                 raise result
 
-    async def _make_one(self, walk: Walk, ordinal: int) -> str:
+    async def _make_one(self, state: SeedingState, ordinal: int) -> str:
         """The unit's UID; empty when a unit of this name is being deleted or was deleted just now."""
-        wanted = stock_unit(walk.record, walk.request, ordinal)
+        wanted = stock_unit(state.record, state.request, ordinal)
         try:
             return (await self._cluster.create(GPU_UNITS, wanted)).metadata.uid
         except kube.AlreadyExists:
-            return await self.unit_list.adopt(walk.record, wanted.metadata.key)
+            return await self.unit_list.adopt(state.record, wanted.metadata.key)
         except CLIENT_ERRORS:
             # The server checks quotas before names: the quota may be full because our own unit already exists.
-            if uid := await self.unit_list.adopt(walk.record, wanted.metadata.key):
+            if uid := await self.unit_list.adopt(state.record, wanted.metadata.key):
                 return uid
             raise
 
-    async def _write(self, walk: Walk) -> Operation | None:
+    async def _write(self, state: SeedingState) -> Operation | None:
         """Lists the held units, and ends the record if it can end. The record after that; None if it is gone."""
-        record, units = walk.record, with_units(walk.record, walk.held)
+        record, units = state.record, with_units(state.record, state.held)
         try:
-            if walk.refused is not None:
-                error = walk.refused
-                message = f"{error.message}; units made so far stay, and the same request goes on from there"
+            if state.refused is not None:
+                error = state.refused
+                message = f"{error.message}; created units stay, and the same request continues from there"
                 return await self._operations.fail(record, error.code, message, settled=True, units=units)
-            if not walk.missing():
+            if not state.missing():
                 return await self._operations.succeed(record, units=units)
-            if walk.held:
+            if state.held:
                 return await self._operations.save(record, units=units)
         except (kube.Conflict, kube.NotFound):
-            return await self.unit_list.after_lost_write(record, walk.held)
+            return await self.unit_list.after_lost_write(record, state.held)
         return await self.unit_list.after_lost_write(record, {})
 
 
 def batch_prefix(request: CreateStockUnits) -> str:
-    """What the names of the operation's units begin with."""
+    """Prefix of the names of the operation's units."""
     return derived(f"stock-{slug(request.specName)}"[:30], OPERATION_TYPE, request.operationID, limit=57)
 
 
 def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GPUUnit:
-    """One reservation: built-in image, nothing but its size."""
+    """One stock unit: the built-in image, and only a size."""
     where = batch_of(record)
     name = unit_name(where.name, ordinal)
-    made_labels, made_notes = marks(record)
+    made_labels, made_notes = operation_metadata(record)
     return GPUUnit(
         metadata=ObjectMeta(
             name=name,
@@ -222,6 +222,6 @@ def stock_unit(record: Operation, request: CreateStockUnits, ordinal: int) -> GP
 
 def _conflict(spec: str, there: UnitSize, wanted: UnitSize) -> SpecConflict:
     return SpecConflict(
-        f"spec {spec} stands for ({there}) and cannot also stand for ({wanted}): use another spec name, "
-        "or delete the stock of this one first"
+        f"spec {spec} has the size ({there}), not ({wanted}): use another spec name, "
+        "or delete the stock of this spec first"
     )

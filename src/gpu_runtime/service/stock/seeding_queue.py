@@ -1,4 +1,4 @@
-"""Work that outlives its request: stock is seeded here, a few batches at a time, until the process ends."""
+"""The queue that seeds stock in the background, a few batches at a time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WORKERS = 2
 
 
 @dataclass
-class Batch:
-    """A record to execute. `resumed`: somebody may have worked on it before, so it is read again first."""
+class QueuedBatch:
+    """A batch to seed. `resumed`: another executor may have worked on it, so its record is read again first."""
 
     record: Operation
     resumed: bool
@@ -27,23 +27,23 @@ class Batch:
 
 
 class SeedingQueue:
-    """Seeds what was submitted. Memory only orders the work: what dies with the process is found by its record."""
+    """Seeds submitted batches. If the process dies, the sweeper finds the records and submits them again."""
 
     def __init__(self, seeding: Seeding, operations: Operations) -> None:
         self._seeding = seeding
         self._operations = operations
-        self._queue: asyncio.Queue[Batch] = asyncio.Queue()
+        self._queue: asyncio.Queue[QueuedBatch] = asyncio.Queue()
         self._known: set[str] = set()
         self._log = structlog.get_logger("seeding")
 
     def submit(self, record: Operation, *, resumed: bool) -> None:
-        """Takes the record on, unless this process works on it already."""
+        """Queues the record, unless this process already works on it."""
         if record.metadata.uid not in self._known:
             self._known.add(record.metadata.uid)
-            self._queue.put_nowait(Batch(record, resumed))
+            self._queue.put_nowait(QueuedBatch(record, resumed))
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Seeds until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
                 group.create_task(self._work(group))
@@ -57,16 +57,16 @@ class SeedingQueue:
                 # A batch that failed waits outside the queue: the workers go on with other batches.
                 group.create_task(self._put_back(batch))
 
-    async def _put_back(self, batch: Batch) -> None:
+    async def _put_back(self, batch: QueuedBatch) -> None:
         await asyncio.sleep(batch.backoff.next())
         self._queue.put_nowait(batch)
 
-    async def _try(self, batch: Batch) -> bool:
+    async def _try(self, batch: QueuedBatch) -> bool:
         """One attempt. True when this process need not try the batch again."""
         log = self._log.bind(operation_id=batch.record.spec.operationID)
         try:
             if batch.resumed:
-                current = await self._operations.named(batch.record.metadata.name)
+                current = await self._operations.get_by_name(batch.record.metadata.name)
                 if current is None or current.metadata.uid != batch.record.metadata.uid or not unfinished(current):
                     return True
                 batch.record = current
@@ -74,7 +74,7 @@ class SeedingQueue:
             done = await self._seeding.execute(batch.record, resumed=resumed)
             log.info("stock seeded", status=done.status.phase if done is not None else "gone")
         except (KubeError, ServiceError) as error:
-            log.warning("seeding interrupted; going on shortly", problem=str(error))
+            log.warning("seeding interrupted; will retry", problem=str(error))
             return False
         except Exception:
             log.exception("seeding failed unexpectedly")  # the sweeper submits the batch again

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.group import GROUP
 
-# Label of stock: its size, in a form that a selector can compare.
+# Label of stock: a digest of its size, for label selectors.
 UNIT_SIZE = f"{GROUP}/envelope"
 
 
@@ -24,7 +24,7 @@ class Sized(Protocol):
 
 
 class UnitSize(NamedTuple):
-    """CPU, memory and GPUs by value: 1Gi and 1024Mi are one size."""
+    """CPU, memory and GPUs, compared by value: 1Gi equals 1024Mi."""
 
     cpu: str
     memory: str
@@ -53,4 +53,4 @@ def _value(text: str | None) -> str:
     try:
         return str(Quantity.parse(text))
     except ValueError:
-        return text  # written by hand and wrong: equal to nothing but itself
+        return text  # not a valid quantity, written by hand: equal only to itself

@@ -1,1 +1,1 @@
-"""Users' units: the hand-over that makes one from stock, changes, watches, logs and events."""
+"""Users' units: hand-over from stock, updates, watches, logs and events."""

@@ -1,4 +1,4 @@
-"""Changes of units for many watchers, from one cache: each change is decoded and encoded once for all of them."""
+"""Serves changes of units to many watchers from one cache: each change is decoded and encoded once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.rest.selector import EVERYTHING, Selector
 from gpu_runtime.rest.views import UnitView
 
-MOST_KEPT = 4096  # changes that are kept: a watcher may be so many behind
-GROUP = 16  # watchers that are woken in one turn of the event loop
-GATHER_SECONDS = 0.02  # watchers are woken once for changes that come closer together than this
+MOST_KEPT = 4096  # changes that are kept: a watcher may lag behind by this number
+WAKE_GROUP_SIZE = 16  # watchers woken in one iteration of the event loop
+GATHER_SECONDS = 0.02  # watchers are woken at most once in this time
 Kind = Literal["added", "modified", "deleted", "bookmark", "reset"]
 View = Callable[[GPUUnit], UnitView]
 
@@ -31,8 +31,8 @@ class Expired(Exception):
 class Change:
     """One event for a watcher: a change of a unit, a bookmark, or a `reset`.
 
-    A watch can resume after `version`; empty where it cannot. After a `reset` the client forgets all units, and the
-    whole list follows.
+    A watch can resume after `version`; it is empty where a watch cannot resume. After a `reset` the client forgets all
+    units, and the whole list follows.
     """
 
     kind: Kind
@@ -41,13 +41,13 @@ class Change:
 
     @cached_property
     def data(self) -> bytes:
-        """The unit as JSON, encoded once however many watchers there are."""
+        """The unit as JSON, encoded once for all watchers."""
         return msgspec.json.encode(self.unit) if self.unit is not None else b"{}"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which units a watch is about."""
+    """The units that a watch selects."""
 
     namespace: str
     name: str = ""
@@ -66,7 +66,7 @@ class Wanted:
 
 
 class _Step:
-    """One change of one unit in the cache. Only the last step of a batch has a `version`: a watch resumes there."""
+    """One change of one unit. Only the last step of an update has a `version`: a watch can resume only there."""
 
     def __init__(self, old: GPUUnit | None, new: GPUUnit | None, view: View) -> None:
         self.version = ""
@@ -99,28 +99,28 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Steps that reached the cache together: one event of a watch, or all differences that a new list showed.
+class _CacheUpdate:
+    """Steps that reached the cache together: one watch event, or all differences that a new list showed.
 
-    A unit that came and went between two lists is in no step. A watcher whose own list was read in between may have
-    been told of that unit, so this batch is not enough for it.
+    A unit that was created and deleted between two lists is in no step. A watcher whose own list was read in between
+    may know that unit, so this update is incomplete for that watcher.
     """
 
     version: int
     steps: tuple[_Step, ...]
-    listed_after: int | None = None  # of a list: the version of the cache before it
+    listed_after: int | None = None  # for a list: the version of the cache before it
 
     @property
     def size(self) -> int:
         return max(1, len(self.steps))
 
     def misses(self, version: int) -> bool:
-        """Whether the steps are not all that changed since the version."""
+        """Whether changes after `version` may be missing from the steps."""
         return self.listed_after is not None and self.listed_after < version < self.version
 
 
 class Feed:
-    """The last changes of a cache, in order. A watcher holds only its position, so a slow watcher costs no memory.
+    """The last changes of a cache, in order. A watcher keeps only its position, so a slow watcher costs no memory.
 
     Units of the namespace `without` are left out.
     """
@@ -130,9 +130,9 @@ class Feed:
         self._view = view
         self._without = without
         self._most = most
-        self._batches: deque[_Batch] = deque()
+        self._updates: deque[_CacheUpdate] = deque()
         self._kept = 0
-        self._first = 0  # number of the first batch that is kept
+        self._first = 0  # number of the first update that is kept
         self._floor = 0  # the changes after this version are kept
         self._newest = 0
         self._open: list[_Step] = []
@@ -148,7 +148,7 @@ class Feed:
         return self._store.version
 
     def keeps(self, version: int) -> bool:
-        """Whether all changes after this version are still here."""
+        """Whether all changes after this version are kept."""
         self._seal()
         return version >= self._floor
 
@@ -170,19 +170,19 @@ class Feed:
             paused = False
             if changes:
                 yield changes
-                continue  # a change that came meanwhile woke nobody: look again before waiting
+                continue  # a change during the yield did not wake this watcher: look again before waiting
             left = end - loop.time()
             if left <= 0:
                 return
             paused = not await self._watchers.wait(min(pause, left))
 
     def _place(self, version: int) -> int:
-        """The number of the first batch after the version."""
+        """The number of the first update after the version."""
         if not self.keeps(version):
             raise Expired
         place = self._first
-        for batch in self._batches:
-            if batch.version > version:
+        for update in self._updates:
+            if update.version > version:
                 break
             place += 1
         return place
@@ -191,15 +191,15 @@ class Feed:
         self._seal()
         if place < self._first:
             raise Expired
-        end = self._first + len(self._batches)
-        batches = [self._batches[number] for number in range(place - self._first, end - self._first)]
-        if any(batch.misses(version) for batch in batches):
+        end = self._first + len(self._updates)
+        updates = [self._updates[number] for number in range(place - self._first, end - self._first)]
+        if any(update.misses(version) for update in updates):
             raise Expired
         changes = [
             change
-            for batch in batches
-            if batch.version > version
-            for step in batch.steps
+            for update in updates
+            if update.version > version
+            for step in update.steps
             if (change := step.seen_by(wanted)) is not None
         ]
         return end, changes
@@ -207,7 +207,7 @@ class Feed:
     def _take(self, delta: Delta[GPUUnit]) -> None:
         """Called by the store during its own change, before it sets the version that belongs to this change."""
         if not self._floor:
-            self._floor = self._store.version  # still 0 during the first list, whose objects are no changes
+            self._floor = self._store.version  # still 0 during the first list, whose objects are not changes
         if self._open and self._store.version != self._open_at:
             self._seal()
         if delta.object.metadata.namespace == self._without:
@@ -218,13 +218,13 @@ class Feed:
         self._open += _steps(delta, self._view)
 
     def _list_taken(self, before: int, _: int) -> None:
-        if before:  # the first list is no change
+        if before:  # the first list is not a change
             self._listed_after = before
             self._watchers.wake()
             self._seal()
 
     def _seal(self) -> None:
-        """Closes the open batch: the store has set its version by now."""
+        """Closes the open update. The store has set its version by now."""
         version, steps, listed_after = self._store.version, self._open, self._listed_after
         self._open, self._listed_after = [], None
         if not self._floor or version < self._newest:
@@ -232,25 +232,25 @@ class Feed:
         elif steps or listed_after is not None:
             if steps:
                 steps[-1].version = str(version)
-            self._batches.append(batch := _Batch(version, tuple(steps), listed_after))
-            self._kept += batch.size
+            self._updates.append(update := _CacheUpdate(version, tuple(steps), listed_after))
+            self._kept += update.size
         self._newest = version
         while self._kept > self._most:
-            dropped = self._batches.popleft()
+            dropped = self._updates.popleft()
             self._kept -= dropped.size
             self._floor = dropped.version
             self._first += 1
 
     def _begin_anew(self, version: int) -> None:
-        """Drops all batches: after the first list, and after a restore from backup, which makes old versions void."""
-        self._first += len(self._batches) + 1  # a position that no watcher holds: all of them get Expired
-        self._batches.clear()
+        """Drops all updates: after the first list, and after a restore from backup, when old versions are invalid."""
+        self._first += len(self._updates) + 1  # beyond the position of each watcher: all get Expired
+        self._updates.clear()
         self._kept = 0
         self._floor = version
 
 
 class _Watchers:
-    """Watchers that wait for a change. They are woken in small groups, so that requests are served in between."""
+    """Watchers that wait for a change. They are woken in small groups, so that other requests are served in between."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], None] = {}
@@ -259,7 +259,7 @@ class _Watchers:
         self._next: asyncio.Handle | None = None
 
     async def wait(self, seconds: float) -> bool:
-        """True when a change came within `seconds`."""
+        """Whether a change came within `seconds`."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
         try:
@@ -272,7 +272,7 @@ class _Watchers:
         return True
 
     def wake(self) -> None:
-        """Wakes all watchers that wait now; once for several changes within GATHER_SECONDS."""
+        """Wakes all waiting watchers, once for several changes within GATHER_SECONDS."""
         if not self._waiting:
             return
         self._due = True
@@ -282,7 +282,7 @@ class _Watchers:
     def _wake_some(self) -> None:
         if self._due and not self._round:
             self._due, self._round = False, list(self._waiting)
-        group, self._round = self._round[:GROUP], self._round[GROUP:]
+        group, self._round = self._round[:WAKE_GROUP_SIZE], self._round[WAKE_GROUP_SIZE:]
         for waiter in group:
             if not waiter.done():
                 waiter.set_result(None)

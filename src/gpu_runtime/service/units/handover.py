@@ -1,7 +1,8 @@
-"""The hand-over: one stock unit becomes one running unit, or nothing happened.
+"""The hand-over: one stock unit becomes one running unit, or nothing changes.
 
-Every executor follows the operation's record: several may live at once, and each may stop for ever at any point. Before
-the commit all is undone, after it all goes forward; both by whoever comes next.
+Each executor follows the operation's record. Several executors may run at once, and each may die at any line. Then the
+next executor undoes the hand-over if the record is not committed, and completes it if it is. The commit is
+`Operations.succeed`.
 """
 
 from __future__ import annotations
@@ -32,39 +33,39 @@ from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.operations.after_reply import Later, at_once
 from gpu_runtime.service.operations.executor import Done
-from gpu_runtime.service.operations.records import Ask, Operations, made_by, marks
+from gpu_runtime.service.operations.records import NewOperation, Operations, made_by, operation_metadata
 from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.stock.claim import Claims
 from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_size import UnitSize
 
-MOST_TURNS = 20
+MAX_READS = 20
 
 
 class GivenUp(Exception):
-    """The record that was followed is gone or failed: somebody gave the operation up. It may begin anew."""
+    """The record is gone or Failed: another executor gave the operation up. The request may begin again."""
 
 
 @dataclass(frozen=True)
 class HandedOver(Done):
-    """The committed record and its unit; None when the unit was deleted since."""
+    """The committed record and its unit; the unit is None when it has been deleted."""
 
     unit: GPUUnit | None
 
 
 @dataclass
-class Walk:
-    """What one executor remembers: the record as last read, and the stock that it found taken."""
+class HandOverState:
+    """What one executor knows: the record as last read, and the UIDs of stock that was taken by others."""
 
     record: Operation
     tried: set[str] = field(default_factory=set)
-    turns: int = 0
+    reads: int = 0
 
-    def turn(self) -> None:
-        """Counts how often the record was read anew: what stands in the way for so long will not go at once."""
-        self.turns += 1
-        if self.turns > MOST_TURNS:
-            raise Unavailable("what an earlier try left behind is still being removed; send the request again")
+    def count_read(self) -> None:
+        """Unavailable after too many reads of the record: the obstacle will not go away soon."""
+        self.reads += 1
+        if self.reads > MAX_READS:
+            raise Unavailable("the unit of an earlier attempt is still being deleted; send the request again")
 
     @property
     def choice(self) -> StockChoice:
@@ -74,7 +75,7 @@ class Walk:
 
 
 class HandOver:
-    """The steps of an operation of type CreateGPUUnit, forward and back."""
+    """The steps of an operation of type CreateGPUUnit, and how they are undone."""
 
     def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker, later: Later = at_once) -> None:
         self._cluster = cluster
@@ -83,144 +84,142 @@ class HandOver:
         self._later = later
         self._claims = Claims(cluster)
 
-    async def begin(self, ask: Ask, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
-        """Chooses stock and writes the record; nothing else may be done before it is there."""
+    async def begin(self, wanted: NewOperation, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
+        """Chooses stock and writes the record. Nothing else may be written before the record exists."""
         choice = await self._picker.choose(request.specName)
         makes = ObjectReference(kind="GPUUnit", namespace=namespace, name=request.name)
-        return await self._operations.begin(ask, makes=makes, decisions=Decisions(stock=choice))
+        return await self._operations.begin(wanted, makes=makes, decisions=Decisions(stock=choice))
 
     async def follow(self, record: Operation) -> HandedOver:
-        """Does what the record says, until it is committed and done; GivenUp or a ServiceError otherwise."""
-        walk = Walk(record)
-        while walk.record.status.phase != "Succeeded":
-            if walk.record.status.phase == "Failed":
+        """Continues the record until it is committed and complete; GivenUp or a ServiceError otherwise."""
+        state = HandOverState(record)
+        while state.record.status.phase != "Succeeded":
+            if state.record.status.phase == "Failed":
                 raise GivenUp
-            choice = walk.choice
-            stock = await self._claims.take(choice, walk.record, self._picker.find(choice))
+            choice = state.choice
+            stock = await self._claims.take(choice, state.record, self._picker.find(choice))
             if stock is None:
-                await self._choose_again(walk)
+                await self._choose_again(state)
                 continue
-            unit = await self._create(walk, stock)
+            unit = await self._create(state, stock)
             if unit is None:
-                await self._read_again(walk)
+                await self._read_again(state)
                 continue
-            reference = replace(walk.record.status.objects[0], uid=unit.metadata.uid)
+            reference = replace(state.record.status.objects[0], uid=unit.metadata.uid)
             try:
-                committed = await self._operations.succeed(walk.record, objects=[reference])
+                committed = await self._operations.succeed(state.record, objects=[reference])
             except (kube.Conflict, kube.NotFound):
-                await self._read_again(walk)
+                await self._read_again(state)
                 continue
             return HandedOver(committed, await self.complete(committed, unit, stock))
-        return HandedOver(walk.record, await self.complete(walk.record))
+        return HandedOver(state.record, await self.complete(state.record))
 
     async def complete(
         self, record: Operation, unit: GPUUnit | None = None, stock: GPUUnit | None = None
     ) -> GPUUnit | None:
-        """After the commit: the unit becomes live, the stock goes. Safe to repeat, by anyone.
+        """After the commit: makes the unit live and deletes the stock. Any executor may repeat it.
 
-        A live unit is all that a client has to be told of: nobody waits for the stock's end but the unit's controller.
+        The reply needs only the live unit. Only the unit's controller waits until the stock is gone.
         """
-        choice = Walk(record).choice
+        choice = HandOverState(record).choice
         live = await self._admit(record, choice, unit)
         await self._later(lambda: self._claims.consume(choice, record.metadata.uid, stock))
         return live
 
     async def undo(self, record: Operation) -> None:
-        """After the record says Failed: removes the inert unit, frees the claim, removes the record. Safe to repeat."""
+        """For a Failed record: deletes the inert unit, frees the claim, deletes the record. Safe to repeat."""
         unit = await self._unit(record)
         if unit is not None and _made_under(unit, record):
             with suppress(kube.NotFound, kube.Conflict):
                 await self._cluster.delete(GPU_UNITS, unit.metadata.key, uid=unit.metadata.uid)
-        await self._claims.release(Walk(record).choice, record.metadata.uid)
+        await self._claims.release(HandOverState(record).choice, record.metadata.uid)
         await self._operations.remove(record)
 
     async def give_up(self, record: Operation, code: str, message: str) -> None:
-        """Moves the record to Failed, on the version that was judged, and undoes it; nothing if it moved on."""
+        """Sets the record to Failed and undoes it. Does nothing if the record has changed since it was read."""
         try:
             failed = await self._operations.fail(record, code, message, settled=False)
         except (kube.Conflict, kube.NotFound):
             return
         await self.undo(failed)
 
-    async def _choose_again(self, walk: Walk) -> None:
-        """Somebody else has the chosen unit: the next choice goes into the record before it is acted on."""
-        walk.tried.add(walk.choice.uid)
-        request = parse(CreateGPUUnit, walk.record.spec.request)
+    async def _choose_again(self, state: HandOverState) -> None:
+        """Another operation has the chosen unit. Writes the next choice into the record before it is claimed."""
+        state.tried.add(state.choice.uid)
+        request = parse(CreateGPUUnit, state.record.spec.request)
         try:
-            choice = await self._picker.choose(request.specName, walk.tried)
+            choice = await self._picker.choose(request.specName, state.tried)
         except InsufficientCapacity as shortage:
-            await self._fail(walk, shortage)
+            await self._fail(state, shortage)
             return
         try:
-            walk.record = await self._operations.save(walk.record, decisions=Decisions(stock=choice))
+            state.record = await self._operations.save(state.record, decisions=Decisions(stock=choice))
         except (kube.Conflict, kube.NotFound):
-            await self._read_again(walk)
+            await self._read_again(state)
 
-    async def _create(self, walk: Walk, stock: GPUUnit) -> GPUUnit | None:
-        """The unit, inert; None when the record has to be read again."""
-        wanted = inert_unit(walk.record, stock)
+    async def _create(self, state: HandOverState, stock: GPUUnit) -> GPUUnit | None:
+        """Creates the inert unit; None when the record must be read again."""
+        wanted = inert_unit(state.record, stock)
         try:
             return await self._cluster.create(GPU_UNITS, wanted)
         except kube.AlreadyExists:
-            return await self._existing(walk, wanted)
+            return await self._existing(state, wanted)
         except CLIENT_ERRORS as error:
-            # The API server checks quotas before names: a quota that our own unit fills hides AlreadyExists.
-            unit = await self._unit(walk.record)
-            if unit is not None and made_by(unit.metadata, walk.record):
-                return await self._existing(walk, wanted)
-            await self._fail(walk, refusal(error))
+            # The API server checks quotas before names: the quota may be full because our own unit already exists.
+            unit = await self._unit(state.record)
+            if unit is not None and made_by(unit.metadata, state.record):
+                return await self._existing(state, wanted)
+            await self._fail(state, refusal(error))
             return None
 
-    async def _existing(self, walk: Walk, wanted: GPUUnit) -> GPUUnit | None:
-        """A unit of the wanted name: ours, an earlier try's, or somebody else's."""
-        record = walk.record
+    async def _existing(self, state: HandOverState, wanted: GPUUnit) -> GPUUnit | None:
+        """Handles a unit that has the wanted name: of this record, of an earlier attempt, or of another request."""
+        record = state.record
         unit = await self._unit(record)
         if unit is None:
             return None
         if _made_under(unit, record):
             if UnitSize.of(unit.spec) != UnitSize.of(wanted.spec):
-                await self._fail(
-                    walk, Clash("the stock of this spec changed its size meanwhile; send the request again")
-                )
+                await self._fail(state, Clash("the stock of this spec has changed its size; send the request again"))
                 return None
             return unit
         if made_by(unit.metadata, record) and not is_admitted(unit):
             await self._remove_leftover(record, unit)
             return None
-        taken = f"unit {wanted.metadata.key} exists and was not made by this request"
-        await self._fail(walk, AlreadyExists(taken))
+        taken = f"unit {wanted.metadata.key} exists; this request did not create it"
+        await self._fail(state, AlreadyExists(taken))
         return None
 
     async def _remove_leftover(self, record: Operation, unit: GPUUnit) -> None:
-        """An inert unit of an earlier record of this operation: that record is gone for ever, UIDs never come back."""
-        current = await self._operations.named(record.metadata.name)
+        """Deletes an inert unit of an earlier record of this operation. UIDs are never reused: that record is gone."""
+        current = await self._operations.get_by_name(record.metadata.name)
         if current is None or current.metadata.uid != record.metadata.uid:
-            return  # ours is the one that is gone: the unit may belong to its successor
+            return  # our own record is gone: the unit may belong to its successor
         with suppress(kube.NotFound, kube.Conflict):
             await self._cluster.delete(GPU_UNITS, unit.metadata.key, uid=unit.metadata.uid)
 
-    async def _fail(self, walk: Walk, error: ServiceError) -> None:
-        """Ends the operation with this error if it still is where we think; else reads what became of it."""
+    async def _fail(self, state: HandOverState, error: ServiceError) -> None:
+        """Fails the operation with this error, unless the record has changed: then reads the record again."""
         try:
-            failed = await self._operations.fail(walk.record, error.code, error.message, settled=False)
+            failed = await self._operations.fail(state.record, error.code, error.message, settled=False)
         except (kube.Conflict, kube.NotFound):
-            await self._read_again(walk)
+            await self._read_again(state)
             return
         await self.undo(failed)
         raise error
 
-    async def _read_again(self, walk: Walk) -> None:
-        walk.turn()
-        known = walk.record
-        current = await self._operations.named(known.metadata.name)
+    async def _read_again(self, state: HandOverState) -> None:
+        state.count_read()
+        known = state.record
+        current = await self._operations.get_by_name(known.metadata.name)
         if current is None:
             raise GivenUp
         if current.spec.requestHash != known.spec.requestHash:
-            raise OperationConflict(f"operationID {known.spec.operationID} is used for another request by now")
-        walk.record = current
+            raise OperationConflict(f"operationID {known.spec.operationID} is now used with a different request")
+        state.record = current
 
     async def _admit(self, record: Operation, choice: StockChoice, unit: GPUUnit | None) -> GPUUnit | None:
-        """Writes where the unit came from, as the committed record has it: from now on it is live."""
+        """Annotates the unit with its source stock, as the committed record says. This makes the unit live."""
         unit = unit or await self._unit(record)
         while unit is not None and _made_under(unit, record):
             if is_admitted(unit):
@@ -243,10 +242,10 @@ class HandOver:
 
 
 def inert_unit(record: Operation, stock: GPUUnit) -> GPUUnit:
-    """The unit that the record asks for, of the same size as the stock; without provenance nothing is built for it."""
+    """The requested unit with the size of the stock. It has no provenance yet, so the controller creates nothing."""
     request = parse(CreateGPUUnit, record.spec.request)
     where = record.status.objects[0]
-    made_labels, made_notes = marks(record)
+    made_labels, made_notes = operation_metadata(record)
     return GPUUnit(
         metadata=ObjectMeta(
             name=where.name,

@@ -1,4 +1,4 @@
-"""Looking into units: their changes as they happen, their logs, their events."""
+"""Watches, logs and events of units."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gpu_runtime.service.units.units import Units
 from gpu_runtime.service.views import unit_view
 
 MOST_EVENTS = 500
-# Seconds until a watch lists again, at random: a list of the cache may have left a gap for all watches at once.
+# Random delay before a watch lists again: many watches may expire at the same moment.
 RELIST_SECONDS = (1.0, 5.0)
 
 
 class Pod(Struct, frozen=True):
-    """As much of a pod as finding its log needs."""
+    """The fields of a pod that are needed to find its log."""
 
     metadata: ObjectMeta
 
@@ -65,7 +65,7 @@ EVENTS = Resource("", "v1", "Event", "events", Event)
 
 
 class Observing:
-    """Streams and reads that go to the cluster directly, and changes from the cache of units."""
+    """Logs and events are read from the cluster; changes come from the cache of units."""
 
     def __init__(
         self, client: Client, units: Units, platform: Platform, cache: Store[GPUUnit], rng: Random | None = None
@@ -73,35 +73,35 @@ class Observing:
         self._client = client
         self._units = units
         self._platform = platform
-        self._rng = rng or Random()  # noqa: S311  spreads load, guards nothing
+        self._rng = rng or Random()  # noqa: S311  spreads load; not for security
         self._feed = Feed(cache, self._view, without=platform.stock_namespace)
 
     async def changes(
         self, wanted: Wanted, *, selector: str = "", since: str = "", seconds: float, pause: float
     ) -> AsyncGenerator[list[Change], None]:
-        """All units that match, then every change; with `since` only the changes after that version.
+        """All units that match, then each change; with `since` only the changes after that version.
 
-        The list is read live, so that it is never older than what the client knows. Changes come from the cache: with a
-        watch for each client, every change would be decoded once per client. A bookmark is sent after every `pause`
-        seconds without a change.
+        The list is read live, so it is never older than what the client knows. Changes come from the cache: with one
+        watch per client, each change would be decoded once per client. A bookmark is sent after each `pause` seconds
+        without a change.
         """
         if not self._feed.version:
-            raise Unavailable("units are not known yet: the cluster has not answered since this process began")
+            raise Unavailable("units are not known yet: the cluster has not answered since this process started")
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         query = self._query(wanted, selector)
         version = int(since) if since and await self._known(query, int(since)) else 0
-        told = bool(since)  # the client has units already, so a reset must precede a new list
+        has_units = bool(since)  # the client knows units already: a reset must precede a new list
         if version:
             yield [Change("bookmark", since)]  # the client sees at once that it is connected
         while True:
             if not version:
-                if told:
+                if has_units:
                     yield [Change("reset")]
                 version, units = self._all(wanted, await self._client.list(query))
-                told = True
+                has_units = True
                 yield units
-                del units  # a watch lasts for hours, and must not hold its first list so long
+                del units  # a watch lasts for hours: do not keep the first list in memory
             try:
                 async with aclosing(
                     self._feed.after(version, wanted, seconds=end - loop.time(), pause=pause)
@@ -111,13 +111,13 @@ class Observing:
                 return
             except Expired:
                 version = 0
-                # At least a moment: the cache may need one to follow a server that was restored.
+                # The cache may need a moment to catch up with a server that was restored from backup.
                 await asyncio.sleep(self._rng.uniform(*RELIST_SECONDS))
 
     async def _known(self, query: Query[GPUUnit], version: int) -> bool:
         """Whether a watch can resume after this version.
 
-        After a restore from backup a client may come with a version that the server has not reached again.
+        After a restore from backup, the client's version may be newer than the server's.
         """
         if version <= self._feed.version:
             return self._feed.keeps(version)
@@ -129,21 +129,21 @@ class Observing:
         return Query(GPU_UNITS, wanted.namespace, labels=selector, fields=fields)
 
     def _all(self, wanted: Wanted, listing: Listing[GPUUnit]) -> tuple[int, list[Change]]:
-        """The version of the list, and the list as a watcher is told it."""
+        """The version of the list, and the list as changes for the watcher."""
         views = ((unit, self._view(unit)) for unit in listing.items)
         units = [Change("added", "", view) for unit, view in views if wanted.matches(unit, view)]
-        units.append(Change("bookmark", listing.resource_version))  # the list can be resumed only from its end
+        units.append(Change("bookmark", listing.resource_version))  # a watch can resume only after the whole list
         return version_number(listing.resource_version), units
 
     async def logs(
         self, namespace: str | None, name: str, *, follow: bool, tail: int | None, previous: bool
     ) -> AsyncGenerator[bytes, None]:
-        """The log of the unit's newest pod, in the pieces that it arrives in."""
+        """The log of the unit's newest pod, in chunks."""
         key = self._units.key(namespace, name)
         pod = await self._newest_pod(await self._units.find(key))
         if pod is None:
-            await self._units.find_live(key)  # no pod: perhaps the unit itself is gone and the cache does not know yet
-            raise Missing("log", f"unit {name} has no pod yet: its Ready condition tells why")
+            await self._units.find_live(key)  # the unit may be gone too, and the cache out of date
+            raise Missing("log", f"unit {name} has no pod yet: see its Ready condition")
         parameters = {"follow": "true"} if follow else {}
         if tail is not None:
             parameters["tailLines"] = str(tail)
@@ -156,10 +156,10 @@ class Observing:
                 async for piece in pieces:
                     yield piece
         except (kube.BadRequest, kube.NotFound) as error:
-            raise Missing("log", f"there is no such log: {error.message}") from error
+            raise Missing("log", f"the log does not exist: {error.message}") from error
 
     async def events(self, namespace: str | None, name: str) -> list[EventView]:
-        """What happened to the unit, its workload and its pods, oldest first."""
+        """Events of the unit, its workload and its pods, oldest first."""
         unit = await self._units.find(self._units.key(namespace, name))
         where = unit.metadata.namespace
         names = [name, *(pod.metadata.name for pod in await self._pods(unit))]

@@ -19,7 +19,7 @@ from gpu_runtime.rest.errors import Clash, InvalidRequest, Missing
 from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
 from gpu_runtime.rest.views import UnitView
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
-from gpu_runtime.service.listing import Filter, Listed, listed
+from gpu_runtime.service.listing import Filter, ListPage, list_page
 from gpu_runtime.service.operations.flow import carry_out
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Reader
@@ -41,7 +41,7 @@ class Units:
         self._executor = executor
 
     async def create(self, request: CreateGPUUnit, sent: Mapping[str, Any], owner: str = "") -> tuple[UnitView, bool]:
-        """The unit, and whether it was made by this very request."""
+        """The unit, and whether this call created it."""
         try:
             done, new = await carry_out(self._executor, request, sent, owner)
         except MadeBefore as before:
@@ -51,11 +51,11 @@ class Units:
     async def get(self, namespace: str | None, name: str) -> UnitView:
         return self._view(await self.find(self.key(namespace, name)))
 
-    def list(self, namespace: str | None, wanted: Filter) -> Listed[UnitView]:
-        return listed(self._units.all(), wanted, self._view, namespace=self.namespace(namespace))
+    def list(self, namespace: str | None, wanted: Filter) -> ListPage[UnitView]:
+        return list_page(self._units.all(), wanted, self._view, namespace=self.namespace(namespace))
 
     async def update(self, namespace: str | None, name: str, change: UpdateGPUUnit, if_match: str = "") -> UnitView:
-        """The unit with what was given; on exactly the version of `if_match`, or on whatever it is now."""
+        """Changes the unit; with `if_match`, only that version of it."""
         key = self.key(namespace, name)
         for _ in range(UPDATES):
             unit = await self.find_live(key)
@@ -70,13 +70,13 @@ class Units:
             except kube.NotFound as error:
                 raise _missing(key) from error
             except kube.Conflict:
-                continue  # most often a status; what the client asked for does not depend on it
+                continue  # usually a status was written, which does not affect this change
             self._units.wrote(written)
             return self._view(written)
         raise Clash(f"unit {name} keeps changing; send the request again")
 
     async def delete(self, namespace: str | None, name: str, if_match: str = "") -> None:
-        """Asks for the deletion of exactly the unit that is there now; what it held is freed as its pod ends."""
+        """Deletes the unit that exists now. Its resources are free when its pod has ended."""
         key = self.key(namespace, name)
         unit = await self.find(key)
         for _ in range(DELETES):
@@ -85,7 +85,7 @@ class Units:
             except kube.NotFound as error:
                 raise _missing(key) from error
             except kube.Conflict as error:
-                # The cached unit may be an earlier one of this name: ask the server which one exists now.
+                # The cached unit may be an earlier one with this name: ask the server which one exists now.
                 unit = await self.find_live(key)
                 if if_match and if_match != unit.metadata.resourceVersion:
                     raise Clash(f"unit {name} has changed: it is no longer at version {if_match}") from error
@@ -101,7 +101,7 @@ class Units:
         return Key(self.namespace(namespace), name)
 
     async def find(self, key: Key) -> GPUUnit:
-        """The unit, perhaps out of date, from the cache; Missing only when the server confirms it."""
+        """The cached unit, which may be out of date. Missing only when the server confirms it."""
         return self._units.cached(key) or await self.find_live(key)
 
     async def find_live(self, key: Key) -> GPUUnit:
@@ -124,7 +124,7 @@ class Units:
 
 
 def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
-    """The spec with what was given; InvalidRequest when the parts no longer fit together."""
+    """The changed spec; InvalidRequest when it breaks a rule."""
     image, template, access = spec.image, spec.template, spec.access
     if change.image is not UNSET:
         image = change.image
@@ -139,7 +139,7 @@ def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
 
 
 def spec_patch(before: GPUUnitSpec, after: GPUUnitSpec) -> dict[str, Any]:
-    """The merge patch from one to the other: parts are replaced whole, so what is left out of one is removed."""
+    """The merge patch between two specs. Template and access are replaced as a whole, so omitted fields are removed."""
     old, new = wire(before), wire(after)
     patch: dict[str, Any] = {}
     for part in ("image", "template", "access"):
@@ -157,4 +157,4 @@ def _replacing(old: Any, new: Any) -> Any:
 
 
 def _missing(key: Key) -> Missing:
-    return Missing("gpu_unit", f"there is no unit {key.name} in namespace {key.namespace}")
+    return Missing("gpu_unit", f"unit {key.name} does not exist in namespace {key.namespace}")

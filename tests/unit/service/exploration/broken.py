@@ -15,20 +15,20 @@ from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.stock.picker import StockPicker
-from gpu_runtime.service.units.handover import HandOver, Walk, inert_unit
+from gpu_runtime.service.units.handover import HandOver, HandOverState, inert_unit
 
 
 class SourceAtCreate(HandOver):
     """The unit is born with its provenance, instead of getting it from the committed record."""
 
-    async def _create(self, walk: Walk, stock: GPUUnit) -> GPUUnit | None:
-        wanted = inert_unit(walk.record, stock)
-        notes = {**wanted.metadata.annotations, **provenance(walk.choice)}
+    async def _create(self, state: HandOverState, stock: GPUUnit) -> GPUUnit | None:
+        wanted = inert_unit(state.record, stock)
+        notes = {**wanted.metadata.annotations, **provenance(state.choice)}
         wanted = replace(wanted, metadata=replace(wanted.metadata, annotations=notes))
         try:
             return await self._cluster.create(GPU_UNITS, wanted)
         except kube.AlreadyExists:
-            return await self._existing(walk, wanted)
+            return await self._existing(state, wanted)
 
 
 class CommitWithoutVersion(HandOver):
@@ -76,10 +76,10 @@ class ClaimTakenOver(HandOver):
 class DeleteBeforeCommit(HandOver):
     """The stock goes before the operation is committed: what is undone then is lost."""
 
-    async def _create(self, walk: Walk, stock: GPUUnit) -> GPUUnit | None:
-        unit = await super()._create(walk, stock)
+    async def _create(self, state: HandOverState, stock: GPUUnit) -> GPUUnit | None:
+        unit = await super()._create(state, stock)
         if unit is not None:
-            await self._claims.consume(walk.choice, walk.record.metadata.uid, None)
+            await self._claims.consume(state.choice, state.record.metadata.uid, None)
         return unit
 
 

@@ -14,7 +14,7 @@ from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.stock.picker import StockPicker
-from gpu_runtime.service.stock.seeding import Seeding, Together, Walk
+from gpu_runtime.service.stock.seeding import Seeding, SeedingState, Together
 from gpu_runtime.service.stock.unit_list import UnitList
 from unit.service.exploration.seeding import Rules
 
@@ -63,7 +63,7 @@ class KeepDuplicates(_With):
 
 class _RemovesFromFailed(UnitList):
     async def after_lost_write(self, record: Operation, held: Mapping[int, str]) -> Operation | None:
-        current = await self._operations.named(record.metadata.name)
+        current = await self._operations.get_by_name(record.metadata.name)
         if current is not None:
             await self._remove_units(record, held)
         return current
@@ -78,14 +78,14 @@ class RemoveWhatMayBeListed(_With):
 class ListWithoutVersion(Seeding):
     """The list is written onto whatever version the record has, over the entries of others."""
 
-    async def _write(self, walk: Walk) -> Operation | None:
-        units = list(walk.record.status.units)
-        current = await self._operations.named(walk.record.metadata.name)
+    async def _write(self, state: SeedingState) -> Operation | None:
+        units = list(state.record.status.units)
+        current = await self._operations.get_by_name(state.record.metadata.name)
         if current is None:
             return None
-        walk.record = current
-        units += [""] * (walk.request.replicas - len(units))
-        for ordinal, uid in walk.held.items():
+        state.record = current
+        units += [""] * (state.request.replicas - len(units))
+        for ordinal, uid in state.held.items():
             units[ordinal - 1] = uid
         if not all(units):
             return await self._operations.save(current, units=units)
