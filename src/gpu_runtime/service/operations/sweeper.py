@@ -26,7 +26,7 @@ from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.operations.executor import HeldObject
 from gpu_runtime.service.operations.records import Operations, unfinished
 from gpu_runtime.service.operations.registry import Registry
-from gpu_runtime.service.paging import every
+from gpu_runtime.service.paging import list_all
 from gpu_runtime.service.platform import Platform
 
 RETIRE_SECONDS = 3600.0
@@ -115,7 +115,7 @@ class Sweeper:
 
     async def retire(self) -> None:
         """Deletes records whose objects have been gone for the retention time."""
-        async for record in every(self._cluster, Query(OPERATIONS, self._operations.namespace)):
+        async for record in list_all(self._cluster, Query(OPERATIONS, self._operations.namespace)):
             if not unfinished(record):
                 await self._outlive(self._retire(record), record.metadata.name)
 
