@@ -12,7 +12,16 @@ from local.workloads.world import Document, World
 KINDS = ("Deployment", "ReplicaSet", "Pod", "Job", "PersistentVolumeClaim", "EndpointSlice", "ResourceQuota")
 WORDS_OF_OTHERS = {"ErrImagePull", "ImagePullBackOff", "RunContainerError", "StartError", "ContainerCannotRun"}
 """Reasons whose messages are a registry's or a container engine's own."""
-NOISE = {"Pulling", "SandboxChanged", "FailedMount", "Failed", "FailedToRetrieveImagePullSecret", "DNSConfigForming"}
+# The real server checks its Service addresses now and then, and one that it is just giving out looks lost to it.
+REPAIRS = {"ClusterIPNotAllocated", "IPAddressNotAllocated"}
+NOISE = REPAIRS | {
+    "Pulling",
+    "SandboxChanged",
+    "FailedMount",
+    "Failed",
+    "FailedToRetrieveImagePullSecret",
+    "DNSConfigForming",
+}
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b")
 _RESTARTS_AFTER = re.compile(r"back-off [0-9a-z.]+ restarting")
