@@ -42,11 +42,13 @@ class Runner(web.AppRunner):
 
     async def listen(self, host: str, port: int) -> int:
         """Listens on the address and returns its port; ConfigError when that fails."""
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             await web.TCPSite(self, host or None, port).start()
         except OSError as error:
-            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             raise ConfigError(f"cannot listen on {where}: {error.strerror}") from error
+        except UnicodeError as error:  # such as an empty part between two dots
+            raise ConfigError(f"cannot listen on {where}: {host} is no host name") from error
         return int(self.addresses[0][1])
 
     async def _make_server(self) -> web.Server:

@@ -51,6 +51,8 @@ async def serve(health: Health, host: str, port: int) -> AsyncIterator[int]:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
             raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        except UnicodeError as error:  # such as an empty part between two dots
+            raise ConfigError(f"cannot listen on {host}:{port}: {host} is no host name") from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

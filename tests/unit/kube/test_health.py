@@ -15,6 +15,12 @@ async def test_a_port_that_is_taken_is_one_clear_line() -> None:
                 pass
 
 
+async def test_a_host_that_can_be_no_name_is_one_clear_line() -> None:
+    with pytest.raises(ConfigError, match=r"^cannot listen on a\.\.b:0: a\.\.b is no host name$"):
+        async with serve(Health(), "a..b", 0):
+            pass
+
+
 @mutant("kube/health.py", "if not self._checks:", "if False:")
 @mutant("kube/health.py", "if self._ending():", "if False:")
 def test_a_process_is_ready_after_its_first_checks_until_it_ends() -> None:
