@@ -1,1 +1,1 @@
-"""The REST API: typed routes over the use cases of `service`, one envelope, one mapping of errors."""
+"""The REST API: typed routes that call the use cases of `service`, one response envelope, one mapping of errors."""

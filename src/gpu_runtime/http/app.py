@@ -1,4 +1,4 @@
-"""The application: routes under one base path, one envelope around them, one line of audit for every change."""
+"""The application: routes under one base path, one response envelope, one audit line for each change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_IN_FLIGHT = 256
 REQUEST_ID_HEADER = "X-Request-ID"
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 OPEN_TO_ALL = "open_to_all"
-"""Attribute of a handler that answers without a token."""
+"""Attribute of a handler that needs no token."""
 MUTATING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -88,7 +88,7 @@ def _envelope(guard: Guard, load: Load, metrics: Metrics) -> Middleware:
 
 
 def _record(request: web.Request, response: web.StreamResponse, code: str) -> None:
-    """The audit line: who, what, under which id, and how it ended. Never a body: it may hold secrets."""
+    """Logs the audit line: owner, method, path, id and status. Never the body: it may contain secrets."""
     _audit.info(
         "change",
         who=request.get(OWNER) or "anonymous",

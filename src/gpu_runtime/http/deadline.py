@@ -1,4 +1,4 @@
-"""How long the work of one request may take, however many calls to the cluster it consists of."""
+"""The time limit of one request, for all its calls to the cluster together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE: web.RequestKey[asyncio.Timeout] = web.RequestKey("deadline", asyncio.T
 async def deadline(request: web.Request) -> AsyncIterator[None]:
     """Cancels the block when its time is up and raises Unavailable.
 
-    A request may be stopped at any line: its progress is in a record in the cluster, and a repeated request goes on
+    A request may be stopped at any line: its progress is in a record in the cluster, and a repeated request continues
     from there.
     """
     seconds = request.app[LIMIT]

@@ -1,4 +1,4 @@
-"""Errors to HTTP, once and for every route."""
+"""Maps errors to HTTP responses, for all routes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ STATUS: Mapping[type[rest.ServiceError], HTTPStatus] = {
 }
 _OF_ROUTING = {404: "route_not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
 _WORDS = {
-    404: "there is no such route: /swagger/index.html shows those that there are",
-    405: "the route does not know this method; the header Allow names those that it knows",
+    404: "no such route: /swagger/index.html lists all routes",
+    405: "the route does not support this method: see the header Allow",
 }
 COMMON_HEADERS: Mapping[str, str] = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _log = structlog.get_logger("http")
@@ -44,7 +44,7 @@ def error_response(
 
 
 def malformed(status: int, message: str) -> web.Response:
-    """The answer to a request that is not valid HTTP. No route and no middleware sees such a request."""
+    """The response to a request that is not valid HTTP. No route and no middleware sees such a request."""
     response = error_response(status, _OF_ROUTING.get(status, "invalid_request"), message)
     response.headers.update(COMMON_HEADERS)
     return response
@@ -56,21 +56,21 @@ def _printable(text: str) -> str:
 
 
 def response_to(error: Exception) -> web.Response:
-    """The answer for anything that was raised. What a client or the cluster can cause is never a 500."""
+    """The response for an exception. An error that a client or the cluster can cause is never a 500."""
     match error:
         case web.HTTPException():
             return _of_routing(error)
         case KubeError():
             return response_to(refusal(error))
-        case ConnectionError():  # of the client's connection: failures of the cluster's are KubeErrors
-            return error_response(400, "invalid_request", "the client left before its request was answered")
+        case ConnectionError():  # the client's connection: errors of the cluster's connection are KubeErrors
+            return error_response(400, "invalid_request", "the client closed the connection before the response")
         case TimeoutError():
             return response_to(rest.Unavailable("the cluster did not answer in time"))
         case rest.ServiceError():
             status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
             return error_response(status, error.code, error.message, error.details, _headers(error))
     _log.exception("defect", error=repr(error), exc_info=error)
-    return error_response(500, "internal", "a defect of this program; its log tells more under this request's id")
+    return error_response(500, "internal", "internal error: search the server's log for this request's id")
 
 
 def _headers(error: rest.ServiceError) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Who may speak to this server at all: the address that was called, and the token that was shown."""
+"""Checks the Host header and the bearer token of each request."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gpu_runtime.rest.errors import Forbidden
 
 @dataclass(frozen=True)
 class Guard:
-    """Checks every request before anything else looks at it."""
+    """Checks each request before any other code handles it."""
 
     hosts: frozenset[str] | None = None
-    """Names that this server is called by; None accepts any. Without the check a page of another site could have its
-    own name resolve to loopback and speak to us through the browser."""
+    """Accepted host names; None accepts any. Without this check, a page of another site could let its own name resolve
+    to loopback and call this server through the browser (DNS rebinding)."""
     tokens: Tokens | None = None
 
     def admit(self, request: web.Request, *, open_to_all: bool) -> None:
         if self.hosts is not None and host_name(request.host) not in self.hosts:
-            raise Forbidden(f"this server is not called {request.host}: add the name to allowedHosts if it should be")
+            raise Forbidden(f"host {request.host} is not allowed: add it to allowedHosts if it should be")
         if self.tokens is not None and not open_to_all:
             request[OWNER] = self.tokens.owner(single(request, "Authorization"))

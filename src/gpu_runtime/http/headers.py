@@ -1,4 +1,4 @@
-"""Headers of a request that routes act on."""
+"""Request headers that routes use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVENT = re.compile(r"[0-9]{1,64}")
 
 
 def single(request: web.Request, name: str) -> str | None:
-    """The header's value; InvalidRequest when it is given twice: it would be unclear which one counts."""
+    """The header's value; InvalidRequest when it is given twice: it is unclear which one is meant."""
     values = request.headers.getall(name, [])
     if len(values) > 1:
         raise InvalidRequest.of([FieldError(name, "may be given once")])
@@ -22,10 +22,10 @@ def single(request: web.Request, name: str) -> str | None:
 
 
 def if_match(request: web.Request) -> str:
-    """The version that the client wants to change; empty for whatever version there is (`*`, or no header).
+    """The version that the client wants to change; empty for any version (`*`, or no header).
 
-    Anything else is refused: a condition that we cannot read must not be ignored. Weak tags (`W/"1"`) never match by
-    the rules of HTTP, and one compare-and-set cannot check a list of versions.
+    Anything else is refused: a condition that cannot be checked must not be ignored. Weak tags (`W/"1"`) never match
+    in HTTP, and one compare-and-set cannot check a list of versions.
     """
     given = single(request, "If-Match")
     if given is None or given == "*":
@@ -38,7 +38,7 @@ def if_match(request: web.Request) -> str:
 
 
 def last_event_id(request: web.Request, asked: str) -> str:
-    """The version after which a watch goes on: from the header, or else `asked`, which comes from the query."""
+    """The version after which a watch resumes: from the header, or else `asked`, which comes from the query."""
     given = single(request, "Last-Event-ID") or asked
     if given and not _EVENT.fullmatch(given):
         raise InvalidRequest.of([FieldError("Last-Event-ID", "must be the id of an earlier event")])

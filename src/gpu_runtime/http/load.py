@@ -1,4 +1,4 @@
-"""How many requests are being answered: a bound, so that too many clients wait instead of all failing."""
+"""Limits the requests in flight: above the limit some clients must retry, so that the others are served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HELD: web.RequestKey[bool] = web.RequestKey("held", bool)
 
 
 class Load:
-    """The requests in flight. A stream leaves it when it begins: it has a bound of its own."""
+    """The requests in flight. A stream is no longer counted once it begins: streams have their own limit."""
 
     def __init__(self, most: int) -> None:
         self.now = 0
@@ -21,9 +21,9 @@ class Load:
 
     @contextmanager
     def carry(self, request: web.Request) -> Iterator[None]:
-        """Counts the request inside the block; TooManyRequests above the bound."""
+        """Counts the request inside the block; TooManyRequests above the limit."""
         if self.now >= self._most:
-            raise TooManyRequests(f"more than {self._most} requests at once: wait a moment")
+            raise TooManyRequests(f"more than {self._most} requests at once: try again later")
         self.now += 1
         request[_HELD] = True
         try:

@@ -1,4 +1,4 @@
-"""What the API counts."""
+"""The metrics of the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpu_runtime.http.load import Load
 
 
 class Metrics:
-    """Requests by route, never by path: names of objects would make a series each."""
+    """Requests by route, not by path: each object name would create a new time series."""
 
     def __init__(self, registry: CollectorRegistry, load: Load) -> None:
         self._requests = Counter(

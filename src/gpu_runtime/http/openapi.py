@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes and the types that they declare."""
+"""Generates the OpenAPI document from the routes and their types."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ BASE = "/api/v1"
 VERSION = "v1"
 QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9])?$"
 ERRORS = {
-    400: "The request is wrong; `details` has every field at fault.",
+    400: "The request is invalid; `details` lists all invalid fields.",
     401: "A bearer token is needed.",
     403: "Not allowed, such as a namespace that this installation does not serve.",
-    404: "Something that the request names is not there.",
-    409: "The state of the platform does not allow it.",
+    404: "An object that the request names does not exist.",
+    409: "The current state of the platform does not allow the request.",
     413: "The body is too large.",
     415: "The body is not application/json.",
-    429: "More at once than this process serves; Retry-After says when to come again.",
-    503: "The cluster cannot do it now; the same request may be sent again after Retry-After seconds.",
+    429: "Too many requests at once; retry after Retry-After seconds.",
+    503: "The cluster cannot serve the request now; retry the same request after Retry-After seconds.",
 }
 EVENT = {
     "type": "object",
-    "description": "One server-sent event. First an `added` for each unit that exists and a `bookmark`, then every "
+    "description": "One server-sent event. First an `added` for each unit that exists and a `bookmark`, then each "
     "change. A unit that no longer matches the requested labels or phase is reported as `deleted`, one that begins to "
     "match as `added`. After a `reset` the client must forget all units that it knows: the whole list follows.",
     "properties": {
         "event": {"type": "string", "enum": ["added", "modified", "deleted", "bookmark", "reset", "error"]},
-        "id": {"type": "string", "description": "Send it as Last-Event-ID to go on after this event."},
+        "id": {"type": "string", "description": "Send it as Last-Event-ID to resume after this event."},
         "data": {
             "type": "string",
             "description": "The unit as JSON; for `deleted` its last state; `{}` for a bookmark or reset; for an error "
@@ -50,7 +50,7 @@ _QUANTITY = describe(QuantityText).check
 
 
 class Components:
-    """Schemas by the name of their Struct. TypeError when two Structs have one name: they would share one schema."""
+    """Schemas by the name of their Struct. TypeError when two Structs have the same name."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Any] = {}
@@ -62,7 +62,7 @@ class Components:
             places = " and ".join(sorted({struct.__module__, self._structs[name].__module__}))
             raise TypeError(f"two Structs of the REST API are called {name}, in {places}: rename one of them")
         if name not in self.schemas:
-            self.schemas[name] = {}  # taken before its fields are looked at
+            self.schemas[name] = {}  # set before its fields are visited: they may refer to it
             self.schemas[name] = _object(node, self)
         return {"$ref": f"#/components/schemas/{name}"}
 
@@ -78,7 +78,7 @@ def document(routes: Iterable[AnyRoute] = ROUTES) -> dict[str, Any]:
         "info": {
             "title": "gpu-runtime",
             "version": VERSION,
-            "description": "Warm GPU stock, and running instances made from it. Answers are `{data}` or `{error}`.",
+            "description": "Warm GPU stock, and running instances made from it. Responses are `{data}` or `{error}`.",
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"bearer": []}],
@@ -91,7 +91,7 @@ def document(routes: Iterable[AnyRoute] = ROUTES) -> dict[str, Any]:
 
 
 def text() -> str:
-    """The document as the file that is committed."""
+    """The text of the committed file."""
     return msgspec.json.format(msgspec.json.encode(document()), indent=2).decode() + "\n"
 
 
@@ -144,7 +144,7 @@ def _responses(route: AnyRoute, components: Components) -> dict[str, Any]:
 
 
 def error_codes(route: AnyRoute) -> list[int]:
-    """What can go wrong on the route, each with a cause that a client or the cluster can bring about."""
+    """The error codes of the route that a client or the cluster can cause."""
     codes = {*route.errors, 429}
     if route.body is not Nothing:
         codes |= {400, 413, 415}
@@ -152,7 +152,7 @@ def error_codes(route: AnyRoute) -> list[int]:
         codes.add(400)
     if not route.open:
         codes |= {401, 503}
-    codes.add(403)  # called by a name that is not this server's
+    codes.add(403)  # a Host that is not allowed
     return sorted(codes)
 
 
@@ -185,7 +185,7 @@ def _object(node: Node, components: Components) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     if node.description:
         schema["description"] = node.description.strip()
-    # As on the API server, null in an optional field means that the field is absent.
+    # As on the Kubernetes API server, null in an optional field means that the field is absent.
     schema["properties"] = {
         name: _schema(replace(field.node, nullable=field.node.nullable or not field.required), components)
         for name, field in node.fields.items()
@@ -193,7 +193,7 @@ def _object(node: Node, components: Components) -> dict[str, Any]:
     required = [name for name, field in node.fields.items() if field.required]
     if required:
         schema["required"] = required
-    return {**schema, "additionalProperties": False}  # unknown fields are refused, and never answered
+    return {**schema, "additionalProperties": False}  # requests with unknown fields are refused
 
 
 def _typed(node: Node) -> dict[str, Any]:

@@ -12,23 +12,23 @@ from gpu_runtime.rest.selector import PATTERN, Selector
 from gpu_runtime.service.listing import PAGE_SIZE, Filter
 
 NamespaceName = Annotated[ObjectName, Meta(min_length=1)]
-Limit = Annotated[int, Meta(ge=1, le=500, description="Objects a page.")]
+Limit = Annotated[int, Meta(ge=1, le=500, description="Objects per page.")]
 Continue = Annotated[
     str,
     Meta(
         max_length=253,
         pattern="^[a-z0-9.-]*$",
-        description="The `continue` of the page before.",
-        extra={"hint": "the `continue` of the page before"},
+        description="The `continue` value of the previous page.",
+        extra={"hint": "the `continue` value of the previous page"},
     ),
 ]
-PageToken = Annotated[str, Meta(max_length=4096, description="The `continue` of the page before.")]
+PageToken = Annotated[str, Meta(max_length=4096, description="The `continue` value of the previous page.")]
 LabelSelector = Annotated[
     str,
     Meta(
         max_length=1024,
         pattern=PATTERN,
-        description="Such as a=b,c!=d,e in (f,g),h,!i.",
+        description="Label selector, such as a=b,c!=d,e in (f,g),h,!i.",
         extra={"hint": "a label selector such as a=b,c!=d,e in (f,g),h,!i"},
     ),
 ]
@@ -39,14 +39,14 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class InNamespace(msgspec.Struct, frozen=True):
-    namespace: Annotated[
-        NamespaceName | None, Meta(description="Where the object is, if not in the default namespace.")
-    ] = None
+    namespace: Annotated[NamespaceName | None, Meta(description="Namespace of the object, if not the default one.")] = (
+        None
+    )
 
 
 class ListOf(msgspec.Struct, frozen=True):
     namespace: Annotated[
-        NamespaceName | None, Meta(description="Where the objects are, if not in the default namespace.")
+        NamespaceName | None, Meta(description="Namespace of the objects, if not the default one.")
     ] = None
     labelSelector: LabelSelector = ""
     phase: Annotated[str, Meta(max_length=64, description="Only objects of this phase, such as Ready.")] = ""

@@ -1,4 +1,4 @@
-"""A typed route: one declaration that validates the request, wraps the answer and is the documentation of both."""
+"""A typed route: one declaration that validates the request, wraps the response and documents both."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ENCODINGS = frozenset({"identity", "gzip", "deflate"})  # of request bodies
 BODY_SECONDS = 30.0
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
 OWNER: web.RequestKey[str] = web.RequestKey("owner", str)
-"""The name of the token that a request came with; absent where none is asked."""
+"""The owner of the request's token; absent when tokens are not required."""
 OPERATION_ID: web.RequestKey[str] = web.RequestKey("operation_id", str)
-"""The id that the body of a request brought, for the audit line."""
+"""The operationID in the request's body, for the audit line."""
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -40,13 +40,13 @@ class Nothing(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Call(Generic[B, Q, P]):
-    """A request whose every part is valid."""
+    """A validated request."""
 
     request: web.Request
     path: P
     query: Q
     body: B
-    sent: Mapping[str, Any] = field(default_factory=dict)  # the body as the client wrote it
+    sent: Mapping[str, Any] = field(default_factory=dict)  # the body as the client sent it
 
     @property
     def owner(self) -> str:
@@ -60,7 +60,7 @@ class Call(Generic[B, Q, P]):
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes into the envelope; `token` is for the next page of a list."""
+    """The content of the response envelope; `token` is for the next page of a list."""
 
     data: Any = None
     status: int = 200
@@ -77,7 +77,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Answer:
-    """A success that a route documents: its data, or the media type of what is no JSON."""
+    """A documented success: its data type, or the media type if it is not JSON."""
 
     status: int
     description: str
@@ -105,11 +105,11 @@ class Route(Generic[B, Q, P]):
     query: type[Q] = Nothing  # type: ignore[assignment]
     parameters: type[P] = Nothing  # type: ignore[assignment]
     example: Mapping[str, Any] | None = None
-    partial: bool = False  # the body names only what is to change
-    open: bool = False  # answered without a token
+    partial: bool = False  # the body contains only the fields to change
+    open: bool = False  # needs no token
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Validates, calls the handler, wraps what it returns."""
+        """Validates the request, calls the handler, wraps its result."""
         path = _parameters(self.parameters, request.match_info, "path")
         query = _parameters(self.query, _single(request), "query")
         sent = await self._sent(request)
@@ -122,20 +122,20 @@ class Route(Generic[B, Q, P]):
         if self.body is Nothing:
             return {}
         if request.content_type != JSON:
-            # A page of another site can make a browser post forms and text to loopback, but not JSON.
+            # Require JSON: a page of another site can make a browser post forms and text to loopback, but not JSON.
             raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}")
         if request.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
-            raise web.HTTPUnsupportedMediaType(text="send the body plain, or as gzip or deflate")
+            raise web.HTTPUnsupportedMediaType(text="send the body uncompressed, or as gzip or deflate")
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
             sent = _with_whole_numbers(msgspec.json.decode(body))
         except (web.RequestPayloadError, ContentEncodingError, TransferEncodingError) as error:
-            raise InvalidRequest("the body cannot be read: it is not encoded as its headers say") from error
+            raise InvalidRequest("the body does not match its Content-Encoding header") from error
         except TimeoutError as error:
             raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidRequest(f"the body is no JSON: {error}") from error
+            raise InvalidRequest(f"the body is not valid JSON: {error}") from error
         if not isinstance(sent, dict):
             raise InvalidRequest("the body must be a JSON object")
         if isinstance(named := sent.get("operationID"), str):
@@ -144,7 +144,7 @@ class Route(Generic[B, Q, P]):
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """To JSON 2.0 and 2 are one number, and to a client's encoder they may well be."""
+    """Turns 2.0 into 2: in JSON they are the same number, and some clients encode integers as 2.0."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -166,7 +166,7 @@ def _single(request: web.Request) -> dict[str, str]:
 
 
 def _parameters(type_: type[Q], given: Mapping[str, str], where: str) -> Q:
-    """The parameters as their Struct; what is unknown or wrong is refused by name."""
+    """The parameters as their Struct; InvalidRequest names unknown and invalid ones."""
     node = describe(type_)
     values = {
         name: _value(node.fields[name].node, text) if name in node.fields else text for name, text in given.items()
@@ -178,7 +178,7 @@ def _parameters(type_: type[Q], given: Mapping[str, str], where: str) -> Q:
 
 
 def _value(node: Node, text: str) -> object:
-    """The text as JSON would have it; text that is no such value stays text and is refused for its type."""
+    """The text as a value of the expected type. Invalid values pass through unchanged and fail validation later."""
     if node.type == "integer" and _INTEGER.fullmatch(text):
         return int(text)
     if node.type == "boolean":

@@ -1,4 +1,4 @@
-"""The API as one process: its application, the caches that it reads, and its background work."""
+"""The API process: its application, caches and background work."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from gpu_runtime.kube.manager import Manager
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.services import build
 
-# Every parameter at its longest, each character in its longest encoding.
+# Enough for all parameters at their maximum length, percent-encoded.
 LONGEST_LINE = 64 * 1024
 
 
 class RuntimeApi:
-    """Serves until `stop`. Then it takes no more requests, ends those that it has, and leaves the rest to records."""
+    """Serves until `stop`. Then it accepts no new requests and finishes the running ones. Records keep what is left."""
 
     def __init__(self, client: Client, settings: RuntimeApiSettings) -> None:
         self._settings = settings
@@ -69,7 +69,7 @@ class RuntimeApi:
 
 
 def platform(settings: RuntimeApiSettings) -> Platform:
-    """What use cases need of the settings; ConfigError when a replay would wait until its own deadline."""
+    """The settings for the use cases; ConfigError when a replay would wait longer than its request may take."""
     wait, limit = settings.operations.replayWaitSeconds, settings.limits.requestSeconds
     if wait >= limit:
         raise ConfigError(f"operations.replayWaitSeconds: {wait} must be less than limits.requestSeconds, {limit}")
@@ -86,14 +86,14 @@ def platform(settings: RuntimeApiSettings) -> Platform:
 
 
 def most_streams(limits: ApiLimits) -> int:
-    """How many streams the limit of open files allows: each may need one connection to its client and one to the
-    cluster."""
+    """The number of streams that the limit of open files allows. A stream may need two connections: one to its client,
+    one to the cluster."""
     room = room_for(2 * limits.streams + limits.requestsInFlight)
     return min(limits.streams, max(1, (room - limits.requestsInFlight) // 2))
 
 
 def guard(settings: RuntimeApiSettings) -> Guard:
-    """Who is let in; ConfigError when the API would be open to a network without anybody having said so."""
+    """Builds the guard; ConfigError when other machines could call the API without a token and without `auth: none`."""
     host, _ = split_address(settings.httpAddr)
     tokens = None
     if settings.tokenFile is not None and settings.auth == "token":
@@ -104,7 +104,7 @@ def guard(settings: RuntimeApiSettings) -> Guard:
     local = is_loopback(host)
     if tokens is None and not local and settings.auth != "none":
         raise ConfigError(
-            f"httpAddr: {settings.httpAddr} is reached from other machines: name a tokenFile, or say `auth: none`"
+            f"httpAddr: {settings.httpAddr} is reachable from other machines: set tokenFile, or `auth: none`"
         )
     if not local and not settings.allowedHosts:
         return Guard(None, tokens)

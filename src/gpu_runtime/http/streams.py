@@ -1,4 +1,4 @@
-"""Answers that go on: server-sent events and logs, ended with the process and bounded in number."""
+"""Streaming responses: server-sent events and logs. Their number is limited, and they end with the process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gpu_runtime.service.units.feed import Change
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
 MOST_STREAMS = 500
-FIRST_SECONDS = 2.0  # then the headers are sent, even if the log has no line yet: the client waits for them
+FIRST_SECONDS = 2.0  # after this time the headers are sent, even if the log is still empty
 EVENTS_A_WRITE = 100
 
-CHANGES = Answer(200, "With watch=true: a server-sent event for every change.", media=EVENT_STREAM)
+CHANGES = Answer(200, "With watch=true: a server-sent event for each change.", media=EVENT_STREAM)
 _log = structlog.get_logger("http")
 
 
@@ -36,16 +36,16 @@ class Streams:
         self._ended: set[asyncio.Task[object]] = set()
 
     async def close(self, _: web.Application) -> None:
-        """Ends all streams, so that the process can end; clients resume elsewhere."""
+        """Ends all streams, so that the process can end. Clients resume at another replica."""
         for task in list(self._open):
             self._ended.add(task)
             task.cancel()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Counts one stream; when the process ends, the block is left early and in order."""
+        """Counts one stream. When the process ends, the block is left early without an error."""
         if len(self._open) >= self._most:
-            raise TooManyRequests(f"more than {self._most} streams at once: wait a moment")
+            raise TooManyRequests(f"more than {self._most} streams at once: try again later")
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
@@ -53,7 +53,7 @@ class Streams:
             yield
         except asyncio.CancelledError:
             if task not in self._ended:
-                raise  # cancelled by somebody else, such as the request's deadline
+                raise  # cancelled by other code, such as the request's deadline
             task.uncancel()
         finally:
             self._open.discard(task)
@@ -72,23 +72,23 @@ async def _slot(request: web.Request) -> AsyncIterator[None]:
 
 
 async def send_changes(request: web.Request, changes: AsyncGenerator[Sequence[Change], None]) -> web.StreamResponse:
-    """Sends every change as an event; `id` is what a client sends as Last-Event-ID to go on from there."""
+    """Sends each change as an event. A client sends its `id` as Last-Event-ID to resume from there."""
 
     def trouble(error: Exception) -> bytes:
         return b"event: error\ndata: " + msgspec.json.encode({"message": str(error)}) + b"\n\n"
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(changes):
-            async for batch in changes:
-                for first in range(0, len(batch), EVENTS_A_WRITE):
-                    yield b"".join(map(_event, batch[first : first + EVENTS_A_WRITE]))
-                del batch  # the next one may take hours, and this one may be a whole list
+            async for chunk in changes:
+                for first in range(0, len(chunk), EVENTS_A_WRITE):
+                    yield b"".join(map(_event, chunk[first : first + EVENTS_A_WRITE]))
+                del chunk  # the next chunk may take hours, and this one may be a whole list
 
     return await _send(request, EVENT_STREAM, events(), trouble=trouble)
 
 
 async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -> web.StreamResponse:
-    """Sends text as it comes."""
+    """Sends text as it arrives."""
 
     def trouble(error: Exception) -> bytes:
         _log.warning("a log ended early", problem=str(error))
@@ -100,14 +100,14 @@ async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -
 async def _send(
     request: web.Request, media: str, pieces: AsyncGenerator[bytes, None], *, trouble: Callable[[Exception], bytes]
 ) -> web.StreamResponse:
-    """Sends pieces until they end or the client is gone. An error before the first piece becomes a normal HTTP error.
+    """Sends chunks until they end or the client is gone. An error before the first chunk becomes a normal HTTP error.
 
-    `pieces` must yield something now and then, if only an empty piece: this is when a client that went away is noticed.
+    `pieces` must yield regularly, if only an empty chunk: a lost client is noticed only then.
     """
     response = web.StreamResponse(headers={"Content-Type": media, "X-Accel-Buffering": "no"})
     async with _slot(request), aclosing(pieces):
         piece = await anext(pieces, b"")
-        request[DEADLINE].reschedule(None)  # a stream that has begun may go on
+        request[DEADLINE].reschedule(None)  # a stream that has begun has no time limit
         try:
             await response.prepare(request)
             await _write(request, response, piece)
@@ -132,7 +132,7 @@ async def _write(request: web.Request, response: web.StreamResponse, piece: byte
 
 
 async def _with_pauses(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The pieces, with an empty one in every long pause."""
+    """The chunks, with an empty one in each long pause."""
     async with aclosing(pieces):
         pause = FIRST_SECONDS
         while True:

@@ -19,7 +19,7 @@ FILES = {
     "swagger-ui-standalone-preset.js": "text/javascript",
     "favicon-32x32.png": "image/png",
 }
-# The page runs scripts and styles of this server alone; the UI draws its icons from data.
+# The page may load scripts and styles only from this server; the UI has icons in data URLs.
 POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
 PAGE = """<!doctype html>
 <html lang="en">

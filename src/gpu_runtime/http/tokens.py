@@ -1,4 +1,4 @@
-"""Bearer tokens from a file: one line a token, its owner's name first."""
+"""Bearer tokens from a file. Each line is NAME TOKEN."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import structlog
 
 from gpu_runtime.rest.errors import Unauthenticated
 
-# The name becomes a label of every object that its owner creates, and the API server refuses objects with bad labels.
+# The name becomes a label of the objects that its owner creates, so it must be a valid label value.
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NAME_RULE = "must be up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
 
 
 class TokenFileError(Exception):
-    """The file cannot be used; the message says why, without its secrets."""
+    """The file is invalid; the message says why and contains no token."""
 
 
 class Tokens:
-    """Who a token belongs to. A changed file counts from the next request on; a broken one changes nothing."""
+    """Finds the owner of a token. A changed file is used from the next request on; an invalid file is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,16 +30,16 @@ class Tokens:
         self._owners = read_tokens(path)
 
     def owner(self, authorization: str | None) -> str:
-        """The name of the token's owner; Unauthenticated without a token that is known."""
+        """The name of the token's owner; Unauthenticated when the token is missing or unknown."""
         self._refresh()
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise Unauthenticated("send a bearer token: Authorization: Bearer TOKEN")
-        digest = _digest(token.strip())  # a token may be any bytes; one that is not UTF-8 is simply unknown
-        # All are compared, each in constant time: how long it takes tells nothing about any token.
+        digest = _digest(token.strip())  # a token that is not UTF-8 is unknown
+        # Compare with all tokens, each in constant time: the duration must not reveal anything about a token.
         found = [owner for known, owner in self._owners.items() if hmac.compare_digest(known, digest)]
         if not found:
-            raise Unauthenticated("the bearer token is not known")
+            raise Unauthenticated("the bearer token is unknown")
         return found[0]
 
     def _refresh(self) -> None:
@@ -50,19 +50,19 @@ class Tokens:
         try:
             self._owners = read_tokens(self._path)
         except TokenFileError as error:
-            self._log.warning("the tokens read before stay in force", problem=str(error))
+            self._log.warning("token file not used; the earlier tokens stay valid", problem=str(error))
 
     def _stamp(self) -> tuple[int, ...]:
         try:
             stat = self._path.stat()
         except OSError:
             return ()
-        # Tools that copy a file set its modification time back; nobody can set back the time of that change.
+        # Tools that copy a file may set mtime back; ctime cannot be set back.
         return (stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 def read_tokens(path: Path) -> dict[bytes, str]:
-    """Digest of each token and whose it is; lines that are empty or begin with # are skipped."""
+    """Maps the digest of each token to its owner. Empty lines and lines that begin with # are skipped."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

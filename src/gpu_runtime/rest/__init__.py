@@ -1,1 +1,1 @@
-"""The REST contract as types: requests, views and errors. A client needs this package and `api` alone."""
+"""The REST contract as types: requests, views and errors. A client needs only this package and `api`."""

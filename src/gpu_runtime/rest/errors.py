@@ -1,4 +1,4 @@
-"""What a request can end in besides success, as types with a policy; mapped to HTTP in one place."""
+"""The errors of the REST API. `http/errors.py` maps them to HTTP status codes; a Clash is a 409."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ErrorBody(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Why a request was refused."""
 
     code: Annotated[str, Meta(description="For programs, such as invalid_request.")]
-    message: Annotated[str, Meta(description="For people: what is wrong, and what to do about it.")]
-    details: Annotated[list[FieldError], Meta(description="Every field at fault.")] = []
+    message: Annotated[str, Meta(description="For people: the problem, and what to do about it.")]
+    details: Annotated[list[FieldError], Meta(description="All invalid fields.")] = []
 
 
 class ErrorEnvelope(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class ErrorEnvelope(Struct, frozen=True, kw_only=True):
 
 
 class ServiceError(Exception):
-    """A refusal: `code` for programs, the message for people, `details` for each field at fault."""
+    """A refused request: `code` for programs, the message for people, `details` for each invalid field."""
 
     code = "error"
 
@@ -36,7 +36,7 @@ class ServiceError(Exception):
 
 
 class InvalidRequest(ServiceError):
-    """The request itself is wrong: all that is wrong with it is in `details`."""
+    """The request is invalid; `details` lists all invalid fields."""
 
     code = "invalid_request"
 
@@ -58,7 +58,7 @@ class Forbidden(ServiceError):
 
 
 class Missing(ServiceError):
-    """Something that the request names is not there."""
+    """An object that the request names does not exist."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -66,31 +66,31 @@ class Missing(ServiceError):
 
 
 class Clash(ServiceError):
-    """The state of the platform does not allow it; another request or another time might."""
+    """The current state of the platform does not allow the request (409)."""
 
     code = "conflict"
 
 
 class OperationConflict(Clash):
-    """The operationID was used for another request."""
+    """The operationID was used with a different request."""
 
     code = "operation_conflict"
 
 
 class InsufficientCapacity(Clash):
-    """Nothing is there to be handed over. Curable: the same request may be sent again."""
+    """No stock can be handed over now. The same request may be sent again."""
 
     code = "insufficient_capacity"
 
 
 class AlreadyExists(Clash):
-    """The name is taken by something that this request did not make."""
+    """An object with this name exists, and this request did not create it."""
 
     code = "already_exists"
 
 
 class SpecConflict(Clash):
-    """A spec name stands for one size, and this is another."""
+    """The spec name already has another size."""
 
     code = "spec_conflict"
 
@@ -100,7 +100,7 @@ class TooLarge(ServiceError):
 
 
 class TooManyRequests(ServiceError):
-    """More at once than this process serves."""
+    """Too many requests at once for this process."""
 
     code = "too_many_requests"
 
@@ -110,7 +110,7 @@ class TooManyRequests(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """Not now; the same request may be sent again."""
+    """The request cannot be served now. The same request may be sent again."""
 
     code = "service_unavailable"
 

@@ -1,4 +1,4 @@
-"""A request as the client sent it, checked by its schema and by the rules that no schema can say."""
+"""Validates requests: by their schema, then by the rules that a schema cannot express."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def parse(type_: type[S], sent: object, *, partial: bool = False) -> S:
-    """What the client sent as the request that it is; InvalidRequest with everything that is wrong with it.
+    """The validated request; InvalidRequest lists all errors.
 
-    A partial request keeps what it does not name, so its parts are fitted together by whoever knows the rest.
+    A partial request does not contain the unchanged fields, so the caller checks the rules on the merged object.
     """
     found = validate(type_, sent)
     if isinstance(sent, Mapping):
@@ -30,7 +30,7 @@ def parse(type_: type[S], sent: object, *, partial: bool = False) -> S:
 
 
 def broken(sent: Mapping[str, Any], found: Sequence[FieldError], *, partial: bool = False) -> list[FieldError]:
-    """The broken rules of the parts in which the schema found nothing wrong."""
+    """The broken rules, in the parts that are valid by their schema."""
     template = _part(RuntimeTemplate, "template", sent, found)
     access = _part(Access, "access", sent, found)
     errors: list[FieldError] = []

@@ -1,4 +1,4 @@
-"""What clients may ask for. Field names are the contract; limits come from the kinds that the requests become."""
+"""The request types. Field names are the public contract; limits come from the kinds that the requests create."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ServiceName = Annotated[
 
 Operation_ID = Annotated[
     OperationID,
-    Meta(description="Chosen by you, one for each thing wanted. The same id and payload again is the same request."),
+    Meta(description="Chosen by the client, one for each operation. A retry sends the same id and the same payload."),
 ]
 
 
@@ -39,7 +39,7 @@ class CreateStockPool(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CreateStockUnits(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Warm reservations of one flavour, each to be handed over to one user."""
+    """Warm stock units of one flavour. Each is handed over to one user."""
 
     operationID: Operation_ID
     specName: Annotated[SpecName, Meta(description="Flavour of the stock, such as g1.1. One flavour has one size.")]
@@ -47,7 +47,7 @@ class CreateStockUnits(Struct, frozen=True, omit_defaults=True, kw_only=True):
     memory: Annotated[QuantityText | None, Meta(description="Memory that each unit holds, such as 16Gi.")] = None
     gpu: Annotated[GpuCount, Meta(description="GPUs that each unit holds.")] = 0
     replicas: Annotated[
-        int, Meta(ge=1, le=1000, description="Stock units to make; the installation may allow fewer at once.")
+        int, Meta(ge=1, le=1000, description="Stock units to create; the installation may allow fewer per request.")
     ]
 
 
@@ -59,7 +59,7 @@ class CreateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     namespace: Annotated[ObjectName | None, Meta(description="Namespace of the unit. Default: runtime-instance.")] = (
         None
     )
-    specName: Annotated[SpecName, Meta(description="Flavour of the stock to consume; it brings cpu, memory and gpu.")]
+    specName: Annotated[SpecName, Meta(description="Flavour of the stock to consume; it sets cpu, memory and gpu.")]
     stockNamespace: Annotated[
         ObjectName | None, Meta(description="Namespace of the stock; only a stock namespace is accepted.")
     ] = None
@@ -69,11 +69,11 @@ class CreateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What to change: absent keeps, null clears. What the unit reserved cannot change."""
+    """Fields to change. An absent field is kept, null clears it. The reserved resources cannot change."""
 
     image: Annotated[
         ImageReference | UnsetType | None,
-        Meta(description="Container image of the user; null puts the placeholder back."),
+        Meta(description="Container image of the user; null restores the placeholder."),
     ] = UNSET
     template: Annotated[
         RuntimeTemplate | UnsetType | None, Meta(description="What runs inside the container; replaced as a whole.")

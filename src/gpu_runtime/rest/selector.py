@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 _NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-# As the API server has keys and values: a watch hands it the selector as it came.
+# The same rules for keys and values as on the API server: a watch passes the selector on unchanged.
 _KEY, _VALUE = rf"({_PART}(\.{_PART})*/)?{_NAME}", rf"({_NAME})?"
 _ONE = rf"(! *{_KEY}|{_KEY}( *(==|=|!=) *{_VALUE}| +(in|notin) *\({_VALUE}( *, *{_VALUE})*\))?)"
 PATTERN = rf"^( *{_ONE} *(, *{_ONE} *)*)?$"
-"""What a selector looks like, for schemas."""
+"""Regular expression of a selector, for schemas."""
 
 _REQUIREMENT = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<gone>[\w./-]+)"
@@ -24,7 +24,7 @@ _REQUIREMENT = re.compile(
 
 @dataclass(frozen=True)
 class Requirement:
-    """One label: `values` None asks whether it is there at all."""
+    """A condition on one label. With `values` None, the label must exist."""
 
     key: str
     values: frozenset[str] | None
@@ -39,19 +39,19 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Selector:
-    """All requirements must hold; none matches everything."""
+    """All requirements must hold. A selector without requirements matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Selector:
-        """ValueError says where the text stops being a selector."""
+        """ValueError shows the position of the syntax error."""
         requirements: list[Requirement] = []
         place = 0
         while place < len(text):
             match = _REQUIREMENT.match(text, place)
             if match is None:
-                raise ValueError(f"is no label selector at {text[place:]!r}: write a=b,c!=d,e in (f,g),h,!i")
+                raise ValueError(f"is not a label selector at {text[place:]!r}: write a=b,c!=d,e in (f,g),h,!i")
             requirements.append(_requirement(match))
             place = match.end()
         return cls(tuple(requirements))

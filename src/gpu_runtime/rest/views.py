@@ -1,4 +1,4 @@
-"""What clients get to see."""
+"""The response types."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Lifecycle = Literal["stock", "instance"]
 Phase = Annotated[
     str,
     Meta(
-        description="Of the current spec. Pending before the controller has looked at the object, Progressing while it "
-        "has not acted on the last change of the spec."
+        description="Phase for the current spec. Pending until the controller has processed the object, Progressing "
+        "until it has processed the last change of the spec."
     ),
 ]
 Generation = Annotated[
@@ -27,20 +27,20 @@ Generation = Annotated[
 
 
 class Job(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How far an operation is: what was persisted, never whether a runtime is ready."""
+    """The progress of an operation: whether its objects are persisted, not whether a runtime is ready."""
 
     operationID: str
     type: JobType
     status: Annotated[JobStatus, Meta(description="Succeeded means that all objects are persisted.")]
-    error: Annotated[str, Meta(description="Why it failed, and what can be done.")] = ""
+    error: Annotated[str, Meta(description="Why the operation failed, and what to do.")] = ""
     objectName: Annotated[
-        str, Meta(description="The object that it makes; for stock units, what their names begin with.")
+        str, Meta(description="Name of the created object; for stock units, the prefix of their names.")
     ] = ""
     objectNamespace: str = ""
     createdAt: datetime | None = None
     updatedAt: datetime | None = None
     deleted: Annotated[
-        bool, Meta(description="Whether the object was deleted since. The operation does not make it again.")
+        bool, Meta(description="Whether the object has been deleted. The operation does not create it again.")
     ] = False
 
 
@@ -92,21 +92,21 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     serviceName: str = ""
     accessURL: Annotated[str, Meta(description="Where users reach the unit.")] = ""
     nodeName: str = ""
-    sourceStockName: Annotated[str, Meta(description="The stock unit that it consumed.")] = ""
+    sourceStockName: Annotated[str, Meta(description="The stock unit that this unit consumed.")] = ""
     sourceStockNamespace: str = ""
-    claimed: Annotated[bool, Meta(description="Of stock: whether a hand-over is under way.")] = False
+    claimed: Annotated[bool, Meta(description="For stock: whether a hand-over is running.")] = False
     operationID: str = ""
     owner: str = ""
     createdAt: datetime | None = None
     deletingSince: datetime | None = None
     deleted: Annotated[
-        bool, Meta(description="In the answer to a replay: the unit was made and has been deleted since.")
+        bool, Meta(description="In the response to a replay: the unit was created and has been deleted.")
     ] = False
     resourceVersion: Annotated[str, Meta(description="Send it as If-Match to change exactly this version.")] = ""
 
 
 class EventView(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Something that happened to a unit or to what it consists of."""
+    """An event of a unit, its workload or its pods."""
 
     object: Annotated[str, Meta(description="Kind and name, such as Pod/demo-5d9c.")]
     type: str
@@ -136,13 +136,13 @@ class SpecView(Struct, frozen=True, kw_only=True):
     cpu: str
     memory: str
     gpu: int
-    handOverNow: Annotated[int, Meta(description="Stock that could be handed over right now.")]
+    handOverNow: Annotated[int, Meta(description="Stock that can be handed over now.")]
     stock: Annotated[dict[str, int], Meta(description="Stock by state, such as ready or claimed.")]
     units: Annotated[dict[str, int], Meta(description="Users' units by phase.")]
 
 
 class InventoryView(Struct, frozen=True, kw_only=True):
-    """What there is."""
+    """Nodes, GPUs, stock and units of the platform."""
 
     nodeCount: int
     readyNodeCount: int
@@ -153,13 +153,13 @@ class InventoryView(Struct, frozen=True, kw_only=True):
 
 
 class HealthView(Struct, frozen=True, kw_only=True):
-    """Whether this process can do its work, and a few numbers."""
+    """Whether this process can work, and some numbers."""
 
-    status: Annotated[str, Meta(description="ok, or degraded while something is missing.")]
+    status: Annotated[str, Meta(description="ok, or degraded while a part of the process does not work.")]
     startedAt: datetime
     uptimeSeconds: int
     kubernetesConnected: bool
-    problems: Annotated[dict[str, str], Meta(description="What is missing, and why.")]
+    problems: Annotated[dict[str, str], Meta(description="The parts that do not work, and why.")]
     nodeCount: int
     readyNodeCount: int
     totalGPUCapacity: int

@@ -196,7 +196,7 @@ async def test_a_stream_that_does_not_begin_in_time_is_a_503(monkeypatch: pytest
     assert source.ended.is_set()
 
 
-@mutant("http/streams.py", "                del batch  # the next", "                # the next")
+@mutant("http/streams.py", "                del chunk  # the next", "                # the next")
 async def test_a_watch_that_waits_holds_nothing_of_what_it_has_sent() -> None:
     held: list[weakref.ref[Change]] = []
 

@@ -1,4 +1,4 @@
-"""The routes, one module a noun."""
+"""The routes, one module per resource."""
 
 from gpu_runtime.http.route import AnyRoute
 from gpu_runtime.http.routes import inventory, jobs, stock_units, stockpools, units

@@ -21,7 +21,7 @@ class OfOperation(msgspec.Struct, frozen=True):
 
 
 class OfType(msgspec.Struct, frozen=True):
-    type: Annotated[JobType | None, Meta(description="Ids of types are independent. Default: the newest job.")] = None
+    type: Annotated[JobType | None, Meta(description="Each type has its own ids. Default: the newest job.")] = None
 
 
 async def list_all(call: Call[Nothing, Paged, Nothing]) -> Reply:

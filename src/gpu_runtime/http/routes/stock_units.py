@@ -53,7 +53,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         body=CreateStockUnits,
         example=EXAMPLE,
         answers=(
-            Answer(202, "Accepted, or still under way: the job tells what was persisted.", Job),
+            Answer(202, "Accepted, or still running: the job shows what is persisted.", Job),
             Answer(200, "The same request was made before: this is its job.", Job),
         ),
         errors=(409,),
@@ -74,7 +74,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         tag=TAG,
         handler=delete,
         parameters=Named,
-        answers=(Answer(204, "Its deletion has begun."),),
+        answers=(Answer(204, "The deletion has begun."),),
         errors=(404, 409),
     ),
 )

@@ -57,7 +57,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         body=CreateStockPool,
         example=EXAMPLE,
         answers=(
-            Answer(202, "Accepted: the job tells what was persisted.", Job),
+            Answer(202, "Accepted: the job shows what is persisted.", Job),
             Answer(200, "The same request was made before: this is its job.", Job),
         ),
         errors=(404, 409),
@@ -90,7 +90,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         handler=delete,
         query=InNamespace,
         parameters=Named,
-        answers=(Answer(204, "Its deletion has begun."),),
+        answers=(Answer(204, "The deletion has begun."),),
         errors=(404,),
     ),
 )

@@ -35,20 +35,18 @@ EXAMPLE = {
 }
 UPDATE_EXAMPLE = {"image": "python:3.12-slim"}
 
-Namespace = Annotated[NamespaceName | None, Meta(description="Where the units are. Default: runtime-instance.")]
-Watch = Annotated[bool, Meta(description="Go on with a server-sent event for every change.")]
+Namespace = Annotated[NamespaceName | None, Meta(description="Namespace of the units. Default: runtime-instance.")]
+Watch = Annotated[bool, Meta(description="Continue with a server-sent event for each change.")]
 Since = Annotated[
     str,
     Meta(
         max_length=64,
         pattern="^[0-9]*$",
-        description="With watch: only changes after this version; the header Last-Event-ID says the same.",
+        description="With watch: only changes after this version. The header Last-Event-ID does the same.",
         extra={"hint": "the id of an earlier event"},
     ),
 ]
-WatchSeconds = Annotated[
-    int, Meta(ge=1, le=3600, description="With watch: how long it goes on before the client asks again.")
-]
+WatchSeconds = Annotated[int, Meta(ge=1, le=3600, description="With watch: seconds until the server ends the stream.")]
 
 
 class ListUnits(msgspec.Struct, frozen=True):
@@ -77,9 +75,9 @@ class GetUnit(msgspec.Struct, frozen=True):
 
 class ReadLog(msgspec.Struct, frozen=True):
     namespace: Namespace = None
-    follow: Annotated[bool, Meta(description="Go on with what is written from now on.")] = False
+    follow: Annotated[bool, Meta(description="Continue with new lines as they are written.")] = False
     tail: Annotated[
-        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Only so many of the last lines.")
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Only the last lines, at most this number.")
     ] = None
     previous: Annotated[bool, Meta(description="The log of the container before its last restart.")] = False
 
@@ -157,7 +155,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         body=CreateGPUUnit,
         example=EXAMPLE,
         answers=(
-            Answer(201, "The unit; its phase tells when it runs.", UnitView),
+            Answer(201, "The unit. It runs when its phase is Ready.", UnitView),
             Answer(200, "The same request was made before: this is its unit as it is now.", UnitView),
         ),
         errors=(404, 409),
@@ -204,7 +202,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         handler=delete,
         query=InNamespace,
         parameters=Named,
-        answers=(Answer(204, "Its deletion has begun."),),
+        answers=(Answer(204, "The deletion has begun."),),
         errors=(404, 409),
     ),
     Route(
@@ -221,7 +219,7 @@ ROUTES: tuple[AnyRoute, ...] = (
     Route(
         method="GET",
         path=f"{PATH}/{{name}}/events",
-        summary="What happened to a unit",
+        summary="List the events of a unit",
         tag=TAG,
         handler=events,
         query=InNamespace,
