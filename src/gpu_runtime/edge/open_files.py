@@ -16,7 +16,7 @@ def room_for(connections: int) -> int:
     if room >= connections:
         return connections
     structlog.get_logger("process").warning(
-        "the limit of open files is too low for the connections that the settings allow; raise `ulimit -Hn`",
+        "the open-files limit is lower than the configured number of connections needs; raise `ulimit -Hn`",
         wanted=connections + SPARE,
         limit=limit,
         connections=room,

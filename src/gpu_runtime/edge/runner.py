@@ -109,7 +109,7 @@ class _Protocol(web.RequestHandler):
             self._stalled = None
 
     def _look(self, transport: asyncio.Transport, unread: int) -> None:
-        """Closes the connection unless the client has read something since the last look."""
+        """Closes the connection unless the client has read something since the last check."""
         if transport.get_write_buffer_size() < unread:
             self._watch(transport)
             return
@@ -136,7 +136,7 @@ class _Protocol(web.RequestHandler):
         said = _one_line(message or "")
         _log.info("malformed request", remote=request.remote, problem=said)
         if isinstance(exc, ContentEncodingError):
-            answer = self._refuse(415, "the body's Content-Encoding is not known: send it plain, or as gzip or deflate")
+            answer = self._refuse(415, "unknown Content-Encoding: send the body uncompressed, or as gzip or deflate")
         else:
             answer = self._refuse(status, f"the request is malformed: {said}")
         answer.force_close()
@@ -152,7 +152,7 @@ def _answering_all(handle: Handle, refuse: Refuse) -> Handle:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Expect", "").lower() in ("", CONTINUE):
             return await handle(request)
-        response = refuse(400, "Expect: only 100-continue is understood")
+        response = refuse(400, "Expect: only 100-continue is supported")
         response.force_close()  # the client may or may not send its body now, so the connection cannot be reused
         return response
 

@@ -1,4 +1,4 @@
-"""The HTTP server of a process, started and ended in order with what runs beside it."""
+"""The HTTP server of a process, started and stopped in order with its caches and background work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def _nothing() -> None:
 
 
 class HttpServer:
-    """Serves until `stop`. Then it takes no more requests, ends those that it has, and ends its caches last."""
+    """Serves until `stop`. Then it accepts no new requests, finishes the running ones, and stops its caches last."""
 
     def __init__(self, runner: Runner, address: str, caches: Manager | None = None) -> None:
         self.started = asyncio.Event()
@@ -36,7 +36,7 @@ class HttpServer:
         background: Callable[[], Coroutine[Any, Any, None]] | None = None,
         finish: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
-        """`background` runs beside the server until `finish` has returned, which begins after the last request."""
+        """`background` runs until `finish` has returned. `finish` is called after the last request."""
         ended = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             if self._caches is not None:
@@ -44,7 +44,7 @@ class HttpServer:
             work = group.create_task(background()) if background is not None else None
             async with self._listening():
                 await stop.wait()
-                self._log.info("ending: no new requests")
+                self._log.info("stopping: no new requests are accepted")
             await finish()
             if work is not None:
                 work.cancel()

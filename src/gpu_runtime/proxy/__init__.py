@@ -1,1 +1,1 @@
-"""HTTP access to units: a request names a unit, and what the cluster says about that unit decides where it goes."""
+"""HTTP access to units: the path names a unit, and the cluster's state of that unit decides the target address."""

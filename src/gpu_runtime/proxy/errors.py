@@ -1,4 +1,4 @@
-"""Why a request does not reach a unit, each with its HTTP status and a code for programs."""
+"""The errors of the proxy, each with its HTTP status and a code for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aiohttp import web
 
 
 class Refused(Exception):
-    """The request ends here."""
+    """The request is not forwarded."""
 
     status = 400
     code = "invalid_request"
@@ -38,14 +38,14 @@ class Forbidden(Refused):
 
 
 class UnitUnreachable(Refused):
-    """There is an address, and nobody there who speaks HTTP."""
+    """The unit's address does not answer HTTP."""
 
     status = 502
     code = "unit_unreachable"
 
 
 class UnitNotReady(Refused):
-    """The unit exists and serves nobody yet: worth asking again."""
+    """The unit exists but is not ready: the client may retry."""
 
     status = 503
     code = "unit_not_ready"

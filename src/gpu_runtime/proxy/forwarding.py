@@ -1,4 +1,4 @@
-"""One request to a unit and its answer, streamed in both directions."""
+"""Forwards one request to a unit and streams both bodies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpu_runtime.proxy.headers import to_client, to_unit
 from gpu_runtime.proxy.targets import Target
 
 CONNECT_SECONDS = 5.0
-OURS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # what the client did not say is not said
+OURS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # aiohttp must not add these headers
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A request on its way: who asked, under which prefix, for what, and where it goes."""
+class ForwardedRequest:
+    """A request that is forwarded: the client's request, its prefix and path, and the target."""
 
     request: web.BaseRequest
     target: Target
@@ -30,7 +30,7 @@ class Passage:
     query: str
 
     def url(self, scheme: str | None = None) -> URL:
-        """Exactly the path that the client sent: what it means is for the unit to say."""
+        """The raw path that the client sent: only the unit interprets it."""
         return URL.build(
             scheme=scheme or self.target.scheme,
             host=self.target.address,
@@ -55,10 +55,10 @@ class Passage:
 
 
 def session() -> aiohttp.ClientSession:
-    """Connections to units. None is used twice: whatever a unit or a client does to the framing of one request, there
-    is no other request on that connection to be reached by it."""
+    """Connections to units. A connection is never reused: broken framing of one request (request smuggling) cannot
+    reach another request."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(force_close=True, limit=0, ssl=False),  # units bring certificates of their own
+        connector=aiohttp.TCPConnector(force_close=True, limit=0, ssl=False),  # units have self-signed certificates
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         auto_decompress=False,
@@ -67,29 +67,29 @@ def session() -> aiohttp.ClientSession:
     )
 
 
-async def forward(passage: Passage, client: aiohttp.ClientSession) -> web.StreamResponse:
-    """Sends the request on and the answer back, each as it comes."""
-    request = passage.request
-    headers = passage.headers()
+async def forward(forwarded: ForwardedRequest, client: aiohttp.ClientSession) -> web.StreamResponse:
+    """Forwards the request and streams the response back."""
+    request = forwarded.request
+    headers = forwarded.headers()
     if request.content_length is not None and request.can_read_body:
         headers["Content-Length"] = str(request.content_length)
     try:
         answer = await client.request(
             request.method,
-            passage.url(),
+            forwarded.url(),
             headers=headers,
             data=_body(request) if request.can_read_body else None,
             allow_redirects=False,
         )
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise UnitUnreachable(f"GPU unit at {passage.prefix} does not answer: {_reason(error)}") from error
+        raise UnitUnreachable(f"GPU unit at {forwarded.prefix} does not answer: {_reason(error)}") from error
     async with answer:
-        return await _send_back(passage, answer)
+        return await _send_back(forwarded, answer)
 
 
-async def _send_back(passage: Passage, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    request = passage.request
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passage.answer_headers(answer))
+async def _send_back(forwarded: ForwardedRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    request = forwarded.request
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=forwarded.answer_headers(answer))
     await response.prepare(request)
     if request.method == "HEAD":
         return response
@@ -97,7 +97,7 @@ async def _send_back(passage: Passage, answer: aiohttp.ClientResponse) -> web.St
         async for piece in answer.content.iter_any():
             await response.write(piece)
     except (aiohttp.ClientError, TimeoutError):
-        # Half of an answer must not look like a whole one.
+        # A truncated response must not look complete.
         if request.transport is not None:
             request.transport.abort()
         return response
@@ -115,4 +115,4 @@ def _reason(error: Exception) -> str:
         return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
     if isinstance(error, TimeoutError):
         return f"no connection within {CONNECT_SECONDS:g} s"
-    return "the connection ended before an answer came"
+    return "the connection ended before the response"

@@ -1,4 +1,4 @@
-"""Who may speak to the proxy: a page of some other site must not, through the browser of its visitor."""
+"""Checks Host and Origin: a page of another site must not use the proxy through its visitor's browser."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Guard:
-    """`hosts` are the names that the proxy is called by; None accepts any."""
+    """`hosts` are the accepted host names; None accepts any."""
 
     hosts: frozenset[str] | None = None
 
     def admit(self, request: web.BaseRequest) -> None:
         host = host_name(request.host)
         if self.hosts is not None and host not in self.hosts:
-            raise Forbidden(f"this server is not called {request.host}: add the name to allowedHosts if it should be")
+            raise Forbidden(f"host {request.host} is not allowed: add it to allowedHosts if it should be")
         origin = request.headers.get("Origin")
         changes = request.method not in SAFE_METHODS or "Upgrade" in request.headers
-        # Browsers say where a page came from whenever it changes something or opens a socket; programs do not.
+        # Browsers send Origin with each request that may change something and with WebSockets; programs do not.
         if origin is not None and changes and _name(origin) not in (self.hosts or {host}):
             raise Forbidden(f"a page of {origin} may not use this server: add its host to allowedHosts if it should")
 

@@ -1,4 +1,4 @@
-"""Which headers pass, in either direction."""
+"""Which headers are forwarded, in both directions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HOP_BY_HOP = frozenset(
     }
 )
 CREDENTIALS = frozenset({"authorization", "cookie", "cookie2"})
-"""They are meant for us or for another unit of the same address, and a unit is its tenant's program."""
+"""Not forwarded: they are meant for the proxy or for other units at this address, and a unit runs a tenant's code."""
 CLAIMS = frozenset({"forwarded", "x-real-ip", "x-original-url", "x-rewrite-url"})
-"""What a client says about itself or about its request; we say it in its place."""
+"""Set by the proxy; the client's values are dropped."""
 FORWARDED = "x-forwarded-"
 WEBSOCKET = "sec-websocket-"
 FOR_THE_WHOLE_ADDRESS = frozenset(
@@ -31,11 +31,11 @@ FOR_THE_WHOLE_ADDRESS = frozenset(
         *("alt-svc", "public-key-pins", "server"),
     }
 )
-"""What a unit's answer would change for every other unit of the same address."""
+"""Dropped from responses: they would affect all other units at the same address."""
 
 
 def to_unit(given: CIMultiDictProxy[str], *, host: str, client: str, public_host: str, prefix: str) -> CIMultiDict[str]:
-    """Headers of a request as the unit gets them: without credentials, with our word on who asked for what."""
+    """Request headers for the unit: without credentials, with our own X-Forwarded headers."""
     dropped = HOP_BY_HOP | CREDENTIALS | CLAIMS | _named_by_connection(given) | {"host", "expect", "content-length"}
     passed = CIMultiDict(
         (name, text(value))
@@ -51,7 +51,7 @@ def to_unit(given: CIMultiDictProxy[str], *, host: str, client: str, public_host
 
 
 def to_client(given: CIMultiDictProxy[str], *, prefix: str, own: Iterable[str]) -> CIMultiDict[str]:
-    """Headers of an answer as the client gets them; a redirect to one of the unit's `own` addresses stays with it."""
+    """Response headers for the client. A redirect to one of the unit's `own` addresses is rewritten to the prefix."""
     dropped = HOP_BY_HOP | FOR_THE_WHOLE_ADDRESS | _named_by_connection(given)
     passed = CIMultiDict((name, text(value)) for name, value in given.items() if name.lower() not in dropped)
     if "Location" in passed:
@@ -69,7 +69,7 @@ def text(value: str) -> str:
 
 
 def within(location: str, prefix: str, own: Iterable[str]) -> str:
-    """A redirect of the unit, which knows nothing of our prefix, as the client must follow it."""
+    """Rewrites a redirect for the client: the unit does not know the prefix."""
     for origin in own:
         if location == origin or location.startswith(f"{origin}/"):
             location = location.removeprefix(origin) or "/"
@@ -78,6 +78,6 @@ def within(location: str, prefix: str, own: Iterable[str]) -> str:
 
 
 def _named_by_connection(given: CIMultiDictProxy[str]) -> frozenset[str]:
-    """Further hop-by-hop headers, which the sender names itself."""
+    """Hop-by-hop headers that the Connection header names."""
     named = ",".join(given.getall("Connection", ()))
     return frozenset(name.strip().lower() for name in named.split(",") if name.strip())

@@ -1,4 +1,4 @@
-"""What the proxy reads of units and of the endpoints of their Services. Never written back."""
+"""The fields of units and EndpointSlices that the proxy reads. Never written back."""
 
 from __future__ import annotations
 

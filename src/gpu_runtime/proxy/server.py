@@ -1,4 +1,4 @@
-"""The proxy as one process: its application and the caches that it reads."""
+"""The proxy process: its application and caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpu_runtime.proxy.targets import Targets
 
 
 class Proxy:
-    """Serves until `stop`; then it takes no more requests and ends those that it has."""
+    """Serves until `stop`; then it accepts no new requests and finishes the running ones."""
 
     def __init__(self, client: Client, settings: ProxySettings) -> None:
         admitted = guard(settings)
@@ -42,13 +42,13 @@ def runner_of(app: web.Application, drain_seconds: float) -> Runner:
 
 
 def guard(settings: ProxySettings) -> Guard:
-    """Who is let in; ConfigError when units would be open to a network without anybody having said so."""
+    """Builds the guard; ConfigError when other machines could reach units without `auth: none`."""
     host, _ = split_address(settings.httpAddr)
     if is_loopback(host):
         return Guard(own_names(host, settings.allowedHosts))
     if settings.auth != "none":
         raise ConfigError(
-            f"httpAddr: {settings.httpAddr} is reached from other machines, and the proxy asks nobody who they are: "
-            "put something before it that does, and say `auth: none`"
+            f"httpAddr: {settings.httpAddr} is reachable from other machines, and the proxy does not authenticate: "
+            "put an authenticating proxy in front of it, and set `auth: none`"
         )
     return Guard(frozenset(name.strip("[]").lower() for name in settings.allowedHosts) or None)

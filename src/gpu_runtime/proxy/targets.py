@@ -1,4 +1,4 @@
-"""Where a unit is reached: from its own status and the endpoints of its Service, never from a request."""
+"""Picks the target address of a unit, from its status and the endpoints of its Service, never from the request."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from gpu_runtime.proxy.kinds import (
 
 BY_SERVICE = "service"
 SCHEMES = ("http", "https")
-IP_FAMILIES = ("IPv4", "IPv6")  # a slice of names would have us ask a resolver, which others may answer
+IP_FAMILIES = ("IPv4", "IPv6")  # not FQDN: others may control the DNS answer
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True)
 class Target:
-    """The one address that a request to a unit goes to."""
+    """The address that a request to a unit is forwarded to."""
 
     scheme: str
     address: str
     port: int
     host: str
-    """The name that the unit is called by inside its cluster."""
+    """The unit's host name inside the cluster."""
 
 
 class Targets:
@@ -55,13 +55,13 @@ class Targets:
         """The target; UnitNotFound or UnitNotReady say what is missing."""
         unit = self._units.get(key)
         if unit is None:
-            raise UnitNotFound(f"there is no GPU unit {key.name} in namespace {key.namespace}")
+            raise UnitNotFound(f"GPU unit {key.name} does not exist in namespace {key.namespace}")
         port = primary_port(unit.spec.access, unit.spec.template.ports)
         if port is None:
-            raise UnitNotFound(f"GPU unit {key} has no port that could be reached")
+            raise UnitNotFound(f"GPU unit {key} has no port")
         scheme = unit.spec.access.scheme
         if scheme not in SCHEMES:
-            raise UnitNotFound(f"GPU unit {key} speaks {scheme}: only http and https are passed on")
+            raise UnitNotFound(f"GPU unit {key} has the scheme {scheme}: only http and https are forwarded")
         service = unit.status.serviceName
         for address, number in self._endpoints(key.namespace, service, port.name) if service else ():
             return Target(scheme, address, number, f"{service}.{key.namespace}.svc.cluster.local:{port.port}")

@@ -1,4 +1,4 @@
-"""A WebSocket to a unit: messages pass both ways until one side closes."""
+"""Forwards a WebSocket to a unit: messages in both directions until one side closes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import aiohttp
 from aiohttp import WSMsgType, web
 
 from gpu_runtime.proxy.errors import UnitUnreachable
-from gpu_runtime.proxy.forwarding import Passage
+from gpu_runtime.proxy.forwarding import ForwardedRequest
 
 LARGEST_MESSAGE = 64 * 1024 * 1024
 Side = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
@@ -18,25 +18,25 @@ def is_websocket(request: web.BaseRequest) -> bool:
     return request.headers.get("Upgrade", "").lower() == "websocket" and request.method == "GET"
 
 
-async def pass_messages(passage: Passage, client: aiohttp.ClientSession) -> web.StreamResponse:
-    """The unit is asked first: only when it takes the socket does the client get one."""
-    request = passage.request
+async def pass_messages(forwarded: ForwardedRequest, client: aiohttp.ClientSession) -> web.StreamResponse:
+    """Connects to the unit first: the client's upgrade is accepted only if the unit accepts it."""
+    request = forwarded.request
     wanted = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if name.strip()]
     try:
         unit = await client.ws_connect(
-            passage.url(),
+            forwarded.url(),
             protocols=wanted,
-            headers=passage.headers(),
+            headers=forwarded.headers(),
             autoping=False,
             autoclose=False,
             max_msg_size=LARGEST_MESSAGE,
         )
     except aiohttp.WSServerHandshakeError as error:
         raise UnitUnreachable(
-            f"GPU unit at {passage.prefix} takes no WebSocket here: it says {error.status}"
+            f"GPU unit at {forwarded.prefix} refused the WebSocket with status {error.status}"
         ) from error
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise UnitUnreachable(f"GPU unit at {passage.prefix} does not answer") from error
+        raise UnitUnreachable(f"GPU unit at {forwarded.prefix} does not answer") from error
     async with unit:
         socket = web.WebSocketResponse(
             protocols=(unit.protocol,) if unit.protocol else (),

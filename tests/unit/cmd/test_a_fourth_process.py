@@ -177,7 +177,7 @@ def test_it_becomes_ready_and_exits_with_0_after_sigterm(tmp_path: Path) -> None
         process.send_signal(signal.SIGTERM)
         _, logged = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert "ending: no new requests" in logged
+    assert "stopping: no new requests are accepted" in logged
 
 
 @pytest.mark.parametrize(

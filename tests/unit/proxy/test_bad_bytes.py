@@ -1,4 +1,4 @@
-"""Bytes that are no text, and bodies that are cut: a clean refusal or a clean passage, never a 500."""
+"""Bytes that are no text, and bodies that are cut: a clean refusal or a clean forward, never a 500."""
 
 from __future__ import annotations
 

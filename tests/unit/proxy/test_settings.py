@@ -24,7 +24,7 @@ def test_on_loopback_only_its_own_names_and_the_allowed_ones_are_answered(addres
 
 @pytest.mark.parametrize("address", [":8090", "0.0.0.0:8090", "[::]:8090", "10.0.0.1:8090", "gpu.example:8090"])
 def test_other_machines_are_served_only_when_that_is_said_in_so_many_words(address: str) -> None:
-    with pytest.raises(ConfigError, match="reached from other machines"):
+    with pytest.raises(ConfigError, match="reachable from other machines"):
         guard(ProxySettings(httpAddr=address))
     assert guard(ProxySettings(httpAddr=address, auth="none")).hosts is None
     named = guard(ProxySettings(httpAddr=address, auth="none", allowedHosts=["gpu.example"]))

@@ -30,7 +30,7 @@ def test_the_primary_port_is_taken_and_without_one_the_first() -> None:
 
 
 def test_a_unit_that_does_not_exist_is_not_found() -> None:
-    with pytest.raises(UnitNotFound, match="there is no GPU unit ghost in namespace runtime-instance"):
+    with pytest.raises(UnitNotFound, match="GPU unit ghost does not exist in namespace runtime-instance"):
         targets([a_unit()], [a_slice(service="ghost")]).find(Key("runtime-instance", "ghost"))
 
 
