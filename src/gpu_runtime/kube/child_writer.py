@@ -19,7 +19,7 @@ from gpu_runtime.kube.resource import Resource
 P = TypeVar("P", bound=Object)
 T = TypeVar("T", bound=Object)
 DRIFT_REPAIRED = "DriftRepaired"
-ATTEMPTS = 10  # to delete a child again that others write to
+ATTEMPTS = 10  # to delete a child while other controllers write to it
 REPAIRS = {
     Change.CREATED: "was missing and was made again",
     Change.CHANGED: "was changed by somebody else and was put back",
@@ -58,7 +58,7 @@ class ChildWriter(Generic[P]):
             await self.children.delete(resource, parent.metadata, cached)
 
     async def _check_owner(self, parent: P, resource: Resource[T], child: T, finalizers: list[str]) -> None:
-        """Deletes a child again whose owner was deleted while it was created, and raises OwnerGone.
+        """Raises OwnerGone and deletes the new child if its owner was deleted during the creation.
 
         A replica with an old cache may create the child after another replica has cleaned up. No write can be fenced by
         the version of another object, and the garbage collector does not know this child. A deletion that begins after

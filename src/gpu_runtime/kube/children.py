@@ -1,4 +1,4 @@
-"""Writes what a controller owns, and nothing that it does not own."""
+"""Writes the children that a controller owns, and no other objects."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ T = TypeVar("T", bound=Object)
 
 
 class Change(StrEnum):
-    """What had to be done to a child."""
+    """What `ensure` did to a child."""
 
     CREATED = "created"
     CHANGED = "changed"
     NONE = "none"
     DELETING = "deleting"
-    """It is on its way out under our own name; its successor can be created when it is gone."""
+    """The child is being deleted. A new one with this name can be created when it is gone."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Children:
         self.ownership = ownership
 
     async def ensure(self, resource: Resource[T], desired: T, cached: T | None) -> Written[T]:
-        """Makes the child be as `desired`, which names its owner; `cached` is what we believe is there."""
+        """Creates or repairs the child. `desired` names its owner; `cached` is the child as the cache shows it."""
         if cached is None:
             try:
                 return Written(Change.CREATED, await self.client.create(resource, desired))
             except AlreadyExists:
-                # Ours, with the answer lost or the cache behind, or somebody else's: a live read tells.
+                # The child is ours (lost answer or old cache) or belongs to another owner: a live read tells.
                 cached = await self.client.get(resource, desired.metadata.key)
         check_ownership(resource, desired, cached, self.ownership)
         if cached.metadata.deletionTimestamp is not None:
@@ -64,7 +64,7 @@ class Children:
         return Written(Change.CHANGED, await self.client.patch(resource, desired.metadata.key, patch))
 
     def owns(self, owner: ObjectMeta, child: ObjectMeta) -> bool:
-        """Whether `owner`, this very object and no namesake, owns the child."""
+        """Whether `owner` owns the child, by UID."""
         named = self.ownership.owner_of(child)
         return named is not None and named.uid == owner.uid
 
@@ -75,7 +75,7 @@ class Children:
         if cached.metadata.deletionTimestamp is not None:
             return True
         try:
-            # With the version: whoever took our mark off the child meanwhile wants to keep it.
+            # With the resourceVersion: if a person has removed our ownership since, the child must stay.
             uid, version = cached.metadata.uid, cached.metadata.resourceVersion
             await self.client.delete(resource, cached.metadata.key, uid=uid, resource_version=version)
         except NotFound:
@@ -92,15 +92,15 @@ def check_ownership(resource: Resource[T], desired: T, live: T, ownership: Owner
 
 
 def identity(live: ObjectMeta) -> dict[str, str]:
-    """The preconditions of a patch: this very object, in the version that we saw."""
+    """The preconditions of a patch: UID and resourceVersion of the object that was read."""
     return {"uid": live.uid, "resourceVersion": live.resourceVersion}
 
 
 def changes(live: Object, desired: Object) -> dict[str, Any]:
     """The JSON merge patch that turns `live` into `desired`; empty when nothing differs.
 
-    Lists are replaced whole: they are ours, and what a hand added to one has to go. Labels, annotations and finalizers
-    of the object itself are shared with others, so only those that we set are compared.
+    Lists are replaced as a whole: entries that a person added are removed. Labels, annotations and finalizers of the
+    object itself are shared with other writers, so only those that we set are compared.
     """
     patch = _struct_patch(live, desired, skip=("metadata", "status"))
     metadata: dict[str, Any] = {
@@ -116,7 +116,7 @@ def changes(live: Object, desired: Object) -> dict[str, Any]:
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    # Reading them evaluates the annotations of the class, which costs more than the comparison.
+    # Cached: reading the fields evaluates the annotations of the class, which costs more than the comparison.
     return msgspec.structs.fields(kind)
 
 

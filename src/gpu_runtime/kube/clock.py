@@ -1,4 +1,4 @@
-"""Time as an argument, so that a test decides what time it is."""
+"""Time as an argument, so that a test can control it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Wall-clock time, for what people read."""
+        """Wall-clock time, for people to read."""
 
     def monotonic(self) -> float:
-        """Seconds that never jump, for everything that decides."""
+        """Seconds that never jump, for decisions."""
 
 
 class SystemClock:

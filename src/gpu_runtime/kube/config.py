@@ -1,4 +1,4 @@
-"""Where the cluster is and who we are there: a kubeconfig, or the Pod that we run in."""
+"""Address and credentials of the cluster: from a kubeconfig, or from the Pod that this process runs in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """Everything a client needs to know; `source` tells a person where it came from."""
+    """All settings of a client; `source` tells a person where they come from."""
 
     server: str
     ssl: ssl.SSLContext | None
@@ -34,7 +34,7 @@ class ClusterConfig:
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
-    """Kubeconfig keys are kebab-case, with a few exceptions that name themselves."""
+    """Kubeconfig keys are kebab-case; the exceptions set their own name."""
 
 
 class _Cluster(_Entry, frozen=True):
@@ -104,7 +104,7 @@ def load_config(
     home = Path.home() / ".kube" / "config"
     if not home.exists():
         raise ConfigError(
-            f"no cluster to talk to: set KUBECONFIG or pass a kubeconfig (there is no {home}, and this is no Pod)"
+            f"no cluster configured: set KUBECONFIG or pass a kubeconfig ({home} does not exist, and this is not a Pod)"
         )
     return _from_files([home], context, clock)
 
@@ -159,7 +159,7 @@ def _read(path: Path) -> _File:
     try:
         return msgspec.convert(document, _File)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path} is no kubeconfig: {error}") from error
+        raise ConfigError(f"{path} is not a kubeconfig: {error}") from error
 
 
 def _find(name: str, what: str, files: list[tuple[Path, list[_Named] | None]], where: str) -> tuple[Path, _Named]:
@@ -179,7 +179,7 @@ def _server(cluster: _Cluster, source: str) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise ConfigError(f"{source}: server {cluster.server!r} is no http(s) address")
+        raise ConfigError(f"{source}: server {cluster.server!r} is not an http(s) address")
     if cluster.proxy_url:
         raise ConfigError(f"{source}: proxy-url is not supported")
     return cluster.server.rstrip("/")
@@ -219,7 +219,7 @@ def _tls(cluster: _Cluster, cluster_dir: Path, user: _User, user_dir: Path, sour
     if certificate and key:
         _load_client_certificate(context, certificate, key, source)
     elif certificate or key:
-        raise ConfigError(f"{source}: client-certificate and client-key come together")
+        raise ConfigError(f"{source}: client-certificate and client-key must both be set")
     return context
 
 
@@ -244,13 +244,11 @@ def _verified(authority: str | None, what: str) -> ssl.SSLContext:
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str, source: str) -> None:
-    # OpenSSL reads a key from a file only; this one is ours alone (mode 0600) and gone at once.
+    # OpenSSL reads a key only from a file. This file has mode 0600 and is deleted at once.
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(certificate + "\n" + key)
         file.flush()
         try:
             context.load_cert_chain(file.name)
         except ssl.SSLError as error:
-            raise ConfigError(
-                f"{source}: client-certificate and client-key do not fit together: {error.reason}"
-            ) from error
+            raise ConfigError(f"{source}: client-certificate and client-key do not match: {error.reason}") from error

@@ -1,4 +1,4 @@
-"""The loop of every controller: changes become keys, keys become reconciles, errors become a time to try again."""
+"""The controller loop: changes add keys to a queue, workers reconcile keys, errors are retried with backoff."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOUBT_SECONDS = 0.5  # how long a worker waits before it asks `permitted` again
 
 @dataclass(frozen=True)
 class Result:
-    """What a reconcile leaves behind: nothing, or a time to look again."""
+    """The result of a reconcile: done, or when to reconcile again."""
 
     requeue_after: float | None = None
 
@@ -48,7 +48,7 @@ class Source(Generic[T]):
         """From now on, calls `add(key, urgency)` for every key that a change concerns."""
 
         def on_change(delta: Delta[T]) -> None:
-            # Both versions count: a child that lost its label or owner still concerns its former owner.
+            # Both versions count: a child that lost its label or owner still triggers its former owner.
             for obj in (delta.old, delta.new):
                 if obj is not None:
                     for key in self.keys(obj):
@@ -58,7 +58,7 @@ class Source(Generic[T]):
 
 
 def primary(store: Store[T], *, urgent: Callable[[T], bool] = lambda _: False) -> Source[T]:
-    """The kind that the controller is about: each object is its own key. `urgent` names those that somebody awaits."""
+    """The kind that the controller reconciles. `urgent` selects objects that a user waits for."""
     return Source(store, lambda obj: (obj.metadata.key,), urgent=urgent, is_primary=True)
 
 
@@ -83,7 +83,7 @@ def owned(store: Store[T], owner: Resource[Any], *, urgent: Callable[[T], int] =
 def owned_by_annotation(
     store: Store[T], owner: Resource[Any], ownership: ByAnnotation, *, urgent: Callable[[T], int] = _always
 ) -> Source[T]:
-    """`owned` for children without owner reference. A child of an owner that is gone brings the owner's key as well."""
+    """`owned` for children without owner reference. A child whose owner is gone also adds the owner's key."""
 
     def owners(child: T) -> Iterable[Key]:
         named = ownership.owner_of(child.metadata)
@@ -95,7 +95,7 @@ def owned_by_annotation(
 
 
 def mapped(store: Store[T], keys: Callable[[T], Iterable[Key]]) -> Source[T]:
-    """Any other relation: `keys` names what a change of the object concerns."""
+    """Any other relation: `keys` returns the keys that a change of the object triggers."""
     return Source(store, keys, urgent=_always)
 
 
@@ -129,7 +129,7 @@ class Controller:
         self._stopped = asyncio.Event()
 
     def resync(self) -> None:
-        """Every object is looked at again, as if it had just changed."""
+        """Reconciles all objects again."""
         for source in self._sources:
             if source.is_primary:
                 for obj in source.store:
@@ -199,7 +199,7 @@ class Controller:
             log.info("waiting", problem=str(error), seconds=error.seconds)
             return "waiting"
         except Conflict as error:
-            # Our cache was behind. The change that made it so is on its way and brings the key back in any case.
+            # The cache was out of date. The newer version will arrive and add the key again in any case.
             self.queue.retry(key)
             log.debug("conflict", problem=str(error))
             return "conflict"

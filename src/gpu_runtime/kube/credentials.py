@@ -22,7 +22,7 @@ class TokenSource(Protocol):
         """The token to send with the next request; None sends no Authorization header."""
 
     def expire(self) -> bool:
-        """The server refused the last token; true when the next one may be another."""
+        """Call it when the server refused the last token. True when the next token may be different."""
 
 
 class StaticToken:
@@ -86,7 +86,7 @@ class _ExecCredential(msgspec.Struct, frozen=True):
 
 
 class ExecToken:
-    """Runs the plugin when there is no token or the one at hand is about to expire."""
+    """Runs the plugin when there is no token or the token is about to expire."""
 
     def __init__(self, plugin: ExecPlugin, directory: Path, clock: Clock) -> None:
         self._plugin = plugin

@@ -1,4 +1,4 @@
-"""What can go wrong between us and an API server, as types with a policy."""
+"""The errors of calls to an API server. Each type says whether a retry can help."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Terminal(Exception):
 
 
 class RetryAfter(Exception):
-    """Not now, and known when: try again after `seconds`."""
+    """Try again after `seconds`."""
 
     def __init__(self, seconds: float, message: str) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class TaskEnded(Exception):
 
 
 class NameConflict(KubeError):
-    """An object of the name that we need belongs to somebody else. It is never touched; looked at again later."""
+    """An object with the name that we need has another owner. It is never changed; the reconcile is retried later."""
 
 
 class OwnerGone(KubeError):
@@ -96,7 +96,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The server knows us and does not let us."""
+    """The server knows who we are and denies the request."""
 
 
 class NotFound(ApiError):
@@ -108,7 +108,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """A precondition did not hold: somebody else was faster. Read again."""
+    """A precondition failed: another writer was faster. Read again."""
 
 
 class Gone(ApiError):
@@ -120,7 +120,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The server asks for patience."""
+    """The server is overloaded: retry later."""
 
 
 class ServerError(ApiError):

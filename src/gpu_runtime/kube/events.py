@@ -1,4 +1,4 @@
-"""Kubernetes Events: what a person finds in `kubectl describe`. Repeats are counted, floods are cut, nothing waits."""
+"""Kubernetes Events, as `kubectl describe` shows them. Repeats are counted, floods are combined, callers never wait."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Recorder:
         *,
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002  the field's own name
     ) -> None:
-        """Says `message` about `obj`. Say it when something changes, not at every reconcile."""
+        """Records an event about `obj`. Call it when something changes, not in each reconcile."""
         meta = obj.metadata
         reference = ObjectReference(
             apiVersion=resource.api_version,
@@ -113,7 +113,7 @@ class Recorder:
             self._log.warning("event dropped: too many are waiting", reason=reason, object=str(meta.key))
 
     async def run(self) -> None:
-        """Writes events until cancelled; the one that it is at then is left to `flush`."""
+        """Writes events until cancelled. `flush` writes the event that was interrupted."""
         while True:
             self._take(*await self._queue.get())
             await self._send()
@@ -135,7 +135,7 @@ class Recorder:
         self._unsent = self._event(about, kind, reason, message, series), series
 
     async def _send(self) -> None:
-        """Writes the event that was taken. Cancelled in the middle, it is done as well by the next call."""
+        """Writes the current event. If this call is cancelled, the next call writes the event again."""
         if self._unsent is None:
             return
         try:
@@ -152,12 +152,12 @@ class Recorder:
                 return
             except NotFound:  # events expire after an hour; this one begins again
                 pass
-        with suppress(AlreadyExists):  # ours alone has this name: it was written when nobody waited for the answer
+        with suppress(AlreadyExists):  # only this event has this name: an interrupted call has written it
             await self._client.create(EVENTS, event)
         series.written = True
 
     def _floods(self, about: ObjectReference, kind: str, reason: str, message: str) -> bool:
-        """Whether the object says too many different things for one reason: they then share one Event."""
+        """Whether one reason of the object has too many different messages: then they share one Event."""
         key = (about.uid, kind, reason)
         now = self._clock.monotonic()
         group = self._groups.get(key)
@@ -174,7 +174,7 @@ class Recorder:
         key = (about.uid, kind, reason, message)
         series = self._series.get(key)
         if series is None:
-            # Derived from what it says, and from when it was first said: a restart never meets an old name.
+            # Derived from the message and its first time: after a restart, the name differs from earlier ones.
             first = self._clock.now()
             digest = hashlib.sha256("\0".join((*key, self._instance, first.isoformat())).encode()).hexdigest()[:16]
             series = self._series[key] = _Series(f"{about.name}.{digest}", first)

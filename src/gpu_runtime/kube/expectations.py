@@ -1,4 +1,4 @@
-"""Remembers what we created until the cache shows it, so that a lagging cache never makes us create it twice."""
+"""Remembers created objects until the cache shows them, so that a lagging cache never causes a second creation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T", bound=Object)
 
 
 class Expectations(Generic[T]):
-    """For children under generated names, where AlreadyExists cannot tell that one is there already.
+    """For children with generated names, where AlreadyExists cannot prevent a second creation.
 
-    Versions are compared, not names: a child that was created and deleted while no watch ran would be waited for in
-    vain, but a cache that has seen a later version has seen its end as well.
+    Versions are compared, not names: a child that was created and deleted while no watch ran never appears in the
+    cache, but a cache that has reached a later version has also seen its deletion.
     """
 
     def __init__(self, store: Store[T]) -> None:

@@ -1,4 +1,4 @@
-"""A finalizer: the object stays until its controller has cleaned up what no garbage collector would."""
+"""A finalizer: the object stays until its controller has cleaned up what the garbage collector cannot."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Finalizer(Generic[T]):
         """Runs `cleanup` on an object that is being deleted; removes the finalizer once `cleanup` returns True.
 
         `cleanup` returns True only when nothing is left, by live reads: a cache may not show the last child yet. It is
-        repeated after a crash or a Conflict. While it returns False, a change of what it waits for must bring the key
-        back. An object without the finalizer has had no side effect, so there is nothing to clean up.
+        repeated after a crash or a Conflict. While it returns False, a change of what it waits for must add the key to
+        the queue again. An object without the finalizer has had no side effect, so there is nothing to clean up.
         """
         assert obj.metadata.deletionTimestamp is not None, "only an object that is being deleted is cleaned up"
         if self.name not in obj.metadata.finalizers:

@@ -1,4 +1,4 @@
-"""The port that probes and Prometheus ask: alive, able to work, and how much was done."""
+"""The health port: /healthz and /readyz for probes, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from gpu_runtime.errors import ConfigError
 
 Checks = Callable[[], Mapping[str, str | None]]
-"""What each part of the process lacks; None when it lacks nothing."""
+"""The problem of each part of the process; None when it works."""
 
 
 class Health:
@@ -59,7 +59,7 @@ async def serve(health: Health, host: str, port: int) -> AsyncIterator[int]:
 
 
 def _application(health: Health) -> web.Application:
-    """`/healthz` depends on nothing else: a dead dependency must restart nobody. `/readyz` names what is missing."""
+    """`/healthz` checks no dependency: a failed one must not restart this process. `/readyz` lists the problems."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -1,4 +1,4 @@
-"""Leader election by a Lease. It saves work; it guards nothing: no write of ours relies on it for safety."""
+"""Leader election by a Lease. It only saves work: no write relies on it for safety."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Election:
 
     @property
     def problem(self) -> str | None:
-        """Why the last attempt to get the lease failed; None for a leader, and when the server answered it."""
+        """Why the last attempt to get the lease failed; None for a leader, and when the server answered."""
         return None if self.holds() else self._trouble
 
     def holds(self) -> bool:
@@ -87,7 +87,7 @@ class Election:
             await asyncio.sleep(self._terms.retry)
 
     async def keep(self) -> None:
-        """Renews until the term ends or somebody else holds the lease; then returns, no longer leading."""
+        """Renews until the term ends or another process holds the lease; then this process no longer leads."""
         while self.holds():
             await asyncio.sleep(self._pause())
             if not self.holds():
@@ -98,7 +98,7 @@ class Election:
         self._log.warning("no longer leading")
 
     async def release(self) -> None:
-        """Hands the lease back so that a successor need not wait for it to run out."""
+        """Releases the lease so that a successor need not wait until it expires."""
         if self._renewed_at is None or self._lease is None:
             return
         self._renewed_at = None
@@ -113,7 +113,7 @@ class Election:
                 await self._client.replace(LEASES, msgspec.structs.replace(self._lease, spec=spec))
         except (KubeError, TimeoutError) as error:
             problem = str(error) or "no answer in time"
-            self._log.warning("could not hand back the lease: it runs out by itself", problem=problem)
+            self._log.warning("could not release the lease: it will expire", problem=problem)
 
     def _left(self) -> float:
         """Seconds until this term ends if no renewal succeeds."""

@@ -1,4 +1,4 @@
-"""One process of controllers: caches first, then leadership, then work; the other way round at the end."""
+"""Runs the controllers of a process: starts caches, then the election, then controllers; stops in reverse order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Manager:
         self._log = structlog.get_logger("manager")
 
     def cache(self, query: Query[T]) -> Store[T]:
-        """The store of a query, shared by all who ask for the same one."""
+        """The store of a query; equal queries share one store."""
         if query not in self._reflectors:
             self._reflectors[query] = Reflector(self.client, query, Store[T](), watch_seconds=self._watch_seconds)
         store: Store[T] = self._reflectors[query].store
@@ -90,7 +90,9 @@ class Manager:
             return None
         # The next term begins when the work of the last one has ended.
         return (
-            "still ends its work of a lost term" if controller.running else "not running, although this process leads"
+            "still finishing the work of a lost term"
+            if controller.running
+            else "not running although this process leads"
         )
 
     def _doubt(self, election: Election) -> str | None:

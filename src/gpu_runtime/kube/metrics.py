@@ -1,4 +1,4 @@
-"""What a controller runtime counts."""
+"""The metrics of the controller runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a store equal to what the server has: list once, then watch, and list again when the watch cannot go on."""
+"""Keeps a store equal to the server: lists once, then watches, and lists again when the watch cannot resume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MINIMUM_WATCH_SECONDS = 1.0
 
 
 class Reflector(Generic[T]):
-    """Fills `store` for ever. `synced` is set with the first complete list; `problem` says what stands in the way."""
+    """Fills `store` until cancelled. `synced` is set after the first complete list; `problem` is the current error."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Reflector(Generic[T]):
         self._log = structlog.get_logger("reflector").bind(kind=query.resource.qualified_name)
 
     async def run(self) -> None:
-        """Runs until cancelled; every trouble is reported and outlived."""
+        """Runs until cancelled; errors are reported and retried."""
         version = ""
         while True:
             try:
@@ -71,7 +71,7 @@ class Reflector(Generic[T]):
         try:
             listing = await self._client.list(self.query, limit=self._page_size)
         except Gone:
-            # The pages of one list expired under us: ask for all at once, which cannot.
+            # The continue token expired: list without pages, which cannot expire.
             listing = await self._client.list(self.query, limit=0)
         known, self.skipped = self.skipped, {}
         for skipped in listing.skipped:
@@ -105,7 +105,7 @@ class Reflector(Generic[T]):
         return version
 
     def _followed(self) -> None:
-        # A kind that nobody changes has no event to tell that all is well again.
+        # Cleared when the watch opens: a kind without changes sends no event.
         self.problem = None
 
     def _resume_from(self) -> str:
@@ -116,7 +116,7 @@ class Reflector(Generic[T]):
             self.skipped.pop(event.key, None)
             self.store.remove(event.key)
         elif event.skipped is not None:
-            # The copy that we have is of an older version: acting on it would be acting on what nobody asked for.
+            # The cached copy is an older version: controllers must not act on it.
             self.store.remove(event.key)
             self._skip(event.skipped)
         elif event.object is not None:
@@ -145,5 +145,5 @@ class Reflector(Generic[T]):
 
 
 def _version_unknown(error: KubeError) -> bool:
-    """The server has not come as far as our version: it was restored from a backup, and only a list helps."""
+    """Our version is newer than the server's: it was restored from a backup. Only a new list helps."""
     return isinstance(error, ApiError) and any(cause.reason == "ResourceVersionTooLarge" for cause in error.causes)

@@ -1,4 +1,4 @@
-"""What a watch has told us: objects by key, with indexes. Process memory, only ever a cache."""
+"""The cache of a watch: objects by key, with indexes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ListHandler = Callable[[int, int], None]
 
 
 class Store(Generic[T]):
-    """The cached objects of one query. Written by its reflector alone; readers never change what they get."""
+    """The cached objects of one query. Only its reflector writes; readers never change the objects."""
 
     def __init__(self) -> None:
         self.version = 0
-        """The resourceVersion up to which the server's changes are in here."""
+        """The resourceVersion that the cache has reached."""
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, tuple[IndexFunction[T], dict[str, dict[Key, T]]]] = {}
         self._handlers: list[Handler[T]] = []
@@ -60,11 +60,11 @@ class Store(Generic[T]):
         return list(self._indexes[index][1].get(value, {}).values())
 
     def subscribe(self, handler: Handler[T]) -> None:
-        """`handler` is told each change, after it is visible here."""
+        """Calls `handler` for each change, after the change is visible here."""
         self._handlers.append(handler)
 
     def subscribe_to_lists(self, handler: ListHandler) -> None:
-        """`handler` is told each complete list, after it is visible here: the versions before it and with it."""
+        """Calls `handler` with the old and new version for each complete list, after the list is visible here."""
         self._list_handlers.append(handler)
 
     def upsert(self, obj: T) -> None:
@@ -94,7 +94,7 @@ class Store(Generic[T]):
             handler(before, self.version)
 
     def saw(self, resource_version: str) -> None:
-        """The server's changes up to this version are in the cache, whether or not one was ours to keep."""
+        """The cache has reached this version, whether or not a cached object changed."""
         self.version = max(self.version, version_number(resource_version))
 
     def _change(self, key: Key, delta: Delta[T]) -> None:
@@ -124,7 +124,7 @@ def by_owner(obj: Object) -> Iterable[str]:
 
 def _supersedes(new: Object, old: Object) -> bool:
     if new.metadata.uid != old.metadata.uid:
-        return True  # deleted and made again while we did not look
+        return True  # deleted and created again while no watch ran
     return version_number(new.metadata.resourceVersion) > version_number(old.metadata.resourceVersion)
 
 

@@ -18,13 +18,13 @@ from gpu_runtime.kube.errors import ApiError, NoConnection, Unauthorized, Unreac
 
 CONNECT_SECONDS = 10.0  # until a connection is free, and until a new one is established, TLS included
 OPEN_SECONDS = 30.0  # until a stream begins
-# A peer that vanished without a word (a node lost, a firewall that forgot) is noticed after about half a minute.
+# A peer that vanished without closing (a lost node, a firewall that dropped the flow) is noticed in about 30 s.
 KEEPALIVE = (
     ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
     if hasattr(socket, "TCP_KEEPIDLE")
     else ()
 )
-# What aiohttp raises where there is no answer, or not all of it.
+# What aiohttp raises when the answer is missing or incomplete.
 FAILURES = (TimeoutError, aiohttp.ClientError, OSError)
 REPEATED_BY_AIOHTTP = ("PUT", "DELETE")  # of the methods that write: HTTP calls these idempotent
 
@@ -152,7 +152,7 @@ class Transport:
                 error = error_from_response(
                     response.status, await response.read(), response.headers.get("Retry-After"), subject=subject
                 )
-            # A token that was rotated since we last looked: one try with a fresh one tells.
+            # The token may have been rotated: retry once with a new one.
             if last or not isinstance(error, Unauthorized) or not self.config.token.expire():
                 break
         raise self._explained(error)
@@ -168,9 +168,9 @@ class Transport:
 
 
 class CutResponse(aiohttp.ClientResponse):
-    """Cuts its connection at once when it is left before its end.
+    """Aborts its connection when it is closed before the end of the body.
 
-    A farewell in TLS would wait half a minute for that of a server that may be gone, even after the client is closed.
+    A TLS shutdown would wait 30 s for a server that may be gone, even after the client is closed.
     """
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class CutResponse(aiohttp.ClientResponse):
 class _Once:
     """Keeps aiohttp from sending a PUT or DELETE again by itself when a kept connection breaks.
 
-    The second one would be told Conflict or NotFound although the first was done.
+    The second request would fail with Conflict or NotFound although the first one succeeded.
     """
 
     def __init__(self) -> None:

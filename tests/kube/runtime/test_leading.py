@@ -151,11 +151,11 @@ async def test_a_leader_whose_controller_does_not_run_is_not_ready(client: Clien
         await eventually(lambda: manager.leading.is_set() and is_ready(manager))
         copy = manager._controllers[0]
         copy.running = False
-        assert manager.checks()["controller copy"] == "not running, although this process leads"
+        assert manager.checks()["controller copy"] == "not running although this process leads"
         copy.running = True
         assert is_ready(manager)
         manager.leading.clear()
-        assert manager.checks()["controller copy"] == "still ends its work of a lost term"
+        assert manager.checks()["controller copy"] == "still finishing the work of a lost term"
         manager.leading.set()
 
 

@@ -149,7 +149,7 @@ def kubeconfig(**changes: Any) -> Any:
 BAD: dict[str, tuple[Any, str]] = {
     "a file that is not there": (lambda path: None, "cannot read the kubeconfig .*/k: No such file"),
     "a file that is no YAML": (text("a: [b"), "/k is not YAML"),
-    "a file that is something else": (text("clusters: hello"), "/k is no kubeconfig: .*clusters"),
+    "a file that is something else": (text("clusters: hello"), "/k is not a kubeconfig: .*clusters"),
     "an empty file": (text("{}"), "/k: no current-context"),
     "a context that is not there": (
         text("current-context: c\ncontexts: []"),
@@ -157,9 +157,9 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "a server that is no address": (
         kubeconfig(server="localhost:80"),
-        "server 'localhost:80' is no http\\(s\\) address",
+        "server 'localhost:80' is not an http\\(s\\) address",
     ),
-    "a server with a bad port": (kubeconfig(server="http://h:99999"), "is no http\\(s\\) address"),
+    "a server with a bad port": (kubeconfig(server="http://h:99999"), "is not an http\\(s\\) address"),
     "an authority that is no certificate": (
         kubeconfig(server="https://h", cluster={"certificate-authority-data": base64.b64encode(b"x").decode()}),
         "certificate-authority: no usable certificate",
@@ -174,7 +174,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "a certificate without its key": (
         kubeconfig(server="https://h", **{"client-certificate-data": base64.b64encode(b"x").decode()}),
-        "client-certificate and client-key come together",
+        "client-certificate and client-key must both be set",
     ),
     "a certificate that is none": (
         kubeconfig(
@@ -184,7 +184,7 @@ BAD: dict[str, tuple[Any, str]] = {
                 "client-key-data": base64.b64encode(b"y").decode(),
             },
         ),
-        "client-certificate and client-key do not fit together",
+        "client-certificate and client-key do not match",
     ),
     "a removed authentication": (kubeconfig(**{"auth-provider": {"name": "gcp"}}), "auth-provider is not supported"),
     "a password": (kubeconfig(username="admin"), "username and password are not supported"),
@@ -203,7 +203,7 @@ def test_a_bad_kubeconfig_is_one_clear_line_that_names_the_file(tmp_path: Path, 
 
 
 def test_no_cluster_at_all_says_what_to_set() -> None:
-    with pytest.raises(ConfigError, match="no cluster to talk to: set KUBECONFIG"):
+    with pytest.raises(ConfigError, match="no cluster configured: set KUBECONFIG"):
         load_config()
 
 
