@@ -1,1 +1,1 @@
-"""The command line: one file a group, loaded when it is asked for."""
+"""The command line: one file per command group, imported when the command runs."""

@@ -7,12 +7,13 @@ import click
 gpus_option = click.option(
     "--gpus",
     type=click.IntRange(0, 1024),
-    help="How many of this machine's GPUs to use, or to simulate where it has none; without it all, or 8.",
+    help="Number of GPUs to use, or to simulate if the machine has none. Default: all, or 8 simulated.",
 )
 show_option = click.option(
     "--show",
     "shown",
     multiple=True,
     metavar="PATH[:rw]",
-    help="A folder of a home that pods see at its own place, read-only without :rw; homes are hidden otherwise.",
+    help="A folder under a home directory that pods can see at the same path, read-only unless :rw is added. All other "
+    "folders under home directories are hidden from pods.",
 )

@@ -35,5 +35,5 @@ def config() -> None:
 @click.argument("process", type=ProcessName())
 @config_option
 def show_command(process: str, path: Path | None) -> None:
-    """Print the settings that are in force: defaults, file and environment."""
+    """Print the effective settings: defaults, file and environment."""
     click.echo(show(settings_in_force(PROCESSES[process], path)), nl=False)

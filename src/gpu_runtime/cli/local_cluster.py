@@ -15,16 +15,16 @@ from gpu_runtime.cli.cluster_options import gpus_option, show_option
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Where the cluster keeps everything; its kubeconfig is D/kubeconfig.",
+    help="Data directory of the cluster; its kubeconfig is D/kubeconfig.",
 )
 @gpus_option
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server; 0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server; 0 selects a free port.")
 @click.option(
     "--missing-image",
     "missing_images",
     multiple=True,
     metavar="GLOB",
-    help="Images to report as missing, to see what that looks like.",
+    help="Images to report as missing, to try out failed image pulls.",
 )
 @show_option
 def local_cluster(

@@ -30,7 +30,7 @@ def process_command(process: Process) -> click.Command:
 @click.command("manager", context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def manager(arguments: tuple[str, ...]) -> None:  # noqa: ARG001  old arguments are accepted and ignored
-    """The single process of old."""
+    """The single process of earlier versions."""
     click.echo(
         "gpu-runtime manager is retired: API and reconcilers are two processes now. Run both:\n"
         "  gpu-runtime controller-manager --config config/local/controller-manager.yaml\n"

@@ -17,12 +17,12 @@ config_option = click.option(
     "--config",
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="YAML file with the settings of the process; without it the defaults hold.",
+    help="YAML file with the settings of the process. Default: built-in settings.",
 )
 kubeconfig_option = click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Cluster to talk to; without it KUBECONFIG, the cluster that this runs in, or ~/.kube/config.",
+    help="Kubeconfig of the cluster. Default: $KUBECONFIG, the cluster of this Pod, or ~/.kube/config.",
 )
 
 
@@ -35,6 +35,6 @@ def settings_in_force(process: Process, path: Path | None) -> Any:
 
 
 class Misconfigured(click.ClickException):
-    """Ends the command with what is wrong and how it can be put right."""
+    """Ends the command with one line that says what is wrong and how to fix it."""
 
     exit_code = EXIT_CONFIG

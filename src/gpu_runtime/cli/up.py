@@ -22,7 +22,7 @@ data_dir_option = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar="GPU_RUNTIME_DATA_DIR",
-    help="Where everything is kept; without it ~/.local/share/gpu-runtime.",
+    help="Data directory. Default: ~/.local/share/gpu-runtime.",
 )
 
 
@@ -38,7 +38,7 @@ data_dir_option = click.option(
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A cluster to use in place of an embedded one.",
+    help="Kubeconfig of an existing cluster to use instead of the embedded one.",
 )
 @show_option
 def up_command(
@@ -93,18 +93,18 @@ def status_command(data_dir: Path | None, output: str) -> None:
         click.echo(f"nothing runs on {layout.root}; `gpu-runtime up` starts it", err=True)
         sys.exit(EXIT_NOT_RUNNING)
     if picture.supervisor is None:
-        click.echo("their supervisor is gone: `gpu-runtime up` takes them over, `down` ends them", err=True)
+        click.echo("the supervisor is gone: `gpu-runtime up` adopts these processes, `down` stops them", err=True)
     sys.exit(0 if picture.healthy else 1)
 
 
 @click.command("env")
 @data_dir_option
 def env_command(data_dir: Path | None) -> None:
-    """Print what a shell needs to talk to it: eval "$(gpu-runtime env)"."""
+    """Print shell variables for the cluster and the API: eval "$(gpu-runtime env)"."""
     layout = Layout.at(data_dir)
     installation = layout.remembered()
     if installation is None:
-        click.echo(f"nothing was ever started on {layout.root}; `gpu-runtime up` does that", err=True)
+        click.echo(f"{layout.root} was never started; run `gpu-runtime up` first", err=True)
         sys.exit(EXIT_NOT_RUNNING)
     variables = {"KUBECONFIG": installation.kubeconfig}
     for name, url in installation.ports.urls().items():

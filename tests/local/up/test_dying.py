@@ -43,7 +43,7 @@ def test_processes_of_a_killed_supervisor_are_taken_over_by_the_next(own_up: Up)
     own_up.kill()
     orphaned = own_up.command("status")
     assert orphaned.returncode == 1
-    assert "their supervisor is gone" in orphaned.stderr
+    assert "the supervisor is gone" in orphaned.stderr
     own_up.start()
     assert pids(own_up) == before
     assert own_up.said.count("adopted") == len(PROGRAMS)
