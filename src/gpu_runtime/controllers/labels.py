@@ -7,7 +7,7 @@ from gpu_runtime.api.v1alpha1.group import GROUP
 from gpu_runtime.api.v1alpha1.labels import APP_NAME, MANAGED_BY, MANAGER
 
 MANAGED = f"{MANAGED_BY}={MANAGER}"
-"""Selector of all objects that we made. Caches of built-in kinds hold nothing else."""
+"""Selector of all objects that this product created. Caches of built-in kinds hold only these."""
 
 CONTROLLED_BY = f"{GROUP}/controlled-by"
 """Label of pods and ReplicaSets: UID of the object that they run for. UIDs are never reused, names are."""

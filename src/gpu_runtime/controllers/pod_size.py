@@ -12,7 +12,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 
 @dataclass(frozen=True)
 class PodSize:
-    """CPU, memory and GPUs of one pod, request equal to limit: nobody else is promised what a pod may use."""
+    """CPU, memory and GPUs of one pod. Requests equal limits, so resources are never overcommitted."""
 
     gpu: int = 0
     memory: Quantity | None = None

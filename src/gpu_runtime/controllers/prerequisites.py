@@ -1,4 +1,4 @@
-"""Checks at start whether everything is installed that the controllers need, and logs what is missing."""
+"""Checks at start that the kinds, namespaces and priority classes exist that the controllers need."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def missing(client: Client, settings: ControllerManagerSettings) -> list[s
         kinds = await _missing_kinds(client)
         return kinds + [what for what, path in _wanted(settings) if not await _exists(client, path)]
     except (KubeError, msgspec.MsgspecError) as error:
-        structlog.get_logger("prerequisites").warning("could not look", problem=str(error))
+        structlog.get_logger("prerequisites").warning("could not check the prerequisites", problem=str(error))
         return []
 
 

@@ -1,4 +1,4 @@
-"""The outcome of the Ready checks, and the errors that end a reconcile with such an outcome."""
+"""The outcome type of the Ready checks. `gpuunit/status.py` and `stockpool/status.py` hold the checks themselves."""
 
 from __future__ import annotations
 

@@ -150,14 +150,14 @@ UNIT_ROWS: dict[str, Row] = {
     "a unit that names a storage gets no pod: any claim of that name would be mounted": Row(
         [DEMO.mounting("data")],
         ["status GPUUnit demo"],
-        *("Failed", "StorageMountInvalid", "spec.storageMounts: this version attaches no storages"),
+        *("Failed", "StorageMountInvalid", "spec.storageMounts: this version does not support storage"),
         events=["Warning StorageMountInvalid"],
         raises=Terminal,
     ),
     "a unit that asks for serverless work gets no pod": Row(
         [DEMO.spec(serverless={"enabled": True})],
         ["status GPUUnit demo"],
-        *("Failed", "ServerlessConfigInvalid", "spec.serverless: this version runs no serverless workers"),
+        *("Failed", "ServerlessConfigInvalid", "spec.serverless: this version does not support serverless workers"),
         events=["Warning ServerlessConfigInvalid"],
         raises=Terminal,
     ),

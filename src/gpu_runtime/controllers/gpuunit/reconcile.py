@@ -111,9 +111,11 @@ class GPUUnitReconciler:
         if unreachable := in_words(access_errors(spec.access, spec.template)):
             raise invalid("; ".join(unreachable), ACCESS_CONFIG_INVALID)
         if spec.storageMounts:
-            raise invalid("spec.storageMounts: this version attaches no storages", STORAGE_MOUNT_INVALID)
+            raise invalid("spec.storageMounts: this version does not support storage", STORAGE_MOUNT_INVALID)
         if spec.serverless.enabled:
-            raise invalid("spec.serverless: this version runs no serverless workers", SERVERLESS_CONFIG_INVALID)
+            raise invalid(
+                "spec.serverless: this version does not support serverless workers", SERVERLESS_CONFIG_INVALID
+            )
         return size
 
     async def _network(self, unit: GPUUnit) -> None:

@@ -1,4 +1,4 @@
-"""What a unit is, by where it lives."""
+"""Whether a unit is stock or active: its namespace decides."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from gpu_runtime.config import ControllerManagerSettings
 
 
 def is_stock(unit: GPUUnit, settings: ControllerManagerSettings) -> bool:
-    """Whether the unit is a reservation."""
+    """Whether the unit is stock."""
     return unit.metadata.namespace in settings.stock.namespaces

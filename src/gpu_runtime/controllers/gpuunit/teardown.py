@@ -1,7 +1,7 @@
 """Deletes the Deployment of a unit that is gone, so that its pod frees its GPUs at once.
 
-The garbage collector would delete it too, but it looks for new custom kinds only every 30 s, and finds none while any
-API of the cluster keeps it from syncing. What the Deployment owns are built-in kinds, which it always knows.
+The garbage collector would delete it too, but it discovers new custom kinds only every 30 s, and not at all while any
+API of the cluster prevents its sync. The Deployment's own children are built-in kinds, which it always knows.
 """
 
 from __future__ import annotations
