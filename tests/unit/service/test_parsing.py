@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
 from gpu_runtime.rest.errors import InvalidRequest
 from gpu_runtime.rest.parsing import parse
@@ -43,6 +44,21 @@ def test_schema_and_meaning_are_judged_together() -> None:
 )
 def test_a_probe_has_one_action_on_a_port_that_exists(probe: dict[str, Any], field: str) -> None:
     assert errors({**UNIT, "template": {"ports": PORTS, "readinessProbe": probe}}).keys() == {field}
+
+
+@mutant("rest/parsing.py", "or any(error.field.startswith(name) for error in found)", "")
+def test_a_part_of_the_wrong_shape_is_judged_by_its_shape_alone() -> None:
+    assert errors({**UNIT, "template": {"ports": "http"}, "access": {"primaryPort": 80}}).keys() == {
+        "template.ports",
+        "access.primaryPort",
+    }
+
+
+@mutant("rest/parsing.py", '("template" not in sent and not partial)', '"template" not in sent')
+def test_an_update_of_the_access_alone_is_not_compared_with_a_template_that_it_does_not_name() -> None:
+    access = {"access": {"primaryPort": "http"}}
+    assert parse(UpdateGPUUnit, access, partial=True).template is UNSET
+    assert errors({**UNIT, **access}).keys() == {"access.primaryPort"}
 
 
 def test_a_variable_has_one_value() -> None:

@@ -103,10 +103,12 @@ class ToyExecutor(Executor[CreateToy, Done]):
 class World:
     """A process with four types of operation. `known=False`: the same process without the toy."""
 
-    def __init__(self, *, known: bool = True) -> None:
-        self.memory = a_world(Memory())
+    def __init__(
+        self, *, known: bool = True, toy: type[ToyExecutor] = ToyExecutor, memory: Memory | None = None
+    ) -> None:
+        self.memory = a_world(memory or Memory())
         self.replica = Replica(self.memory).listen()
-        self.toy = ToyExecutor(self.replica)
+        self.toy = toy(self.replica)
         self.registry = Registry([*self.replica.executors.registry, *([self.toy] if known else [])])
         self.jobs = Jobs(self.memory, self.replica.operations, self.registry)
         self.unfinished = Store[Operation]()
@@ -226,6 +228,13 @@ def test_jobs_find_and_list_the_new_type() -> None:
     assert finish(world.jobs.list(limit=10, token="")).items == [job]
     finish(world.memory.delete(GPU_UNITS, key_of("toy")))
     assert finish(world.jobs.get("t")).deleted
+
+
+@mutant("service/operations/executor.py", 'record.status.phase == "Succeeded" and bool(', "bool(")
+def test_the_job_of_an_operation_that_has_made_nothing_yet_is_not_called_deleted() -> None:
+    world = World()
+    world.abandon()
+    assert not finish(world.jobs.get("t")).deleted
 
 
 def test_a_view_names_the_new_type_and_what_it_makes() -> None:
