@@ -16,7 +16,7 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION, UNIT
 from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.kube import Conflict, Forbidden, Terminal
-from unit.controllers.table import NOW, Row, available, check, children_of
+from unit.controllers.table import NOW, Row, World, available, check, children_of
 
 DEMO = a_unit("demo").with_uid("demo-uid").at_generation(1).port(8080)
 MADE = children_of(DEMO, GPUUnit)
@@ -64,6 +64,7 @@ def _namespace(unit: Builder) -> str:
 CRASH = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 3, "message": "no model"}}}]}
 CRASHED = "Pod demo-1-x container c: exited with code 3: no model"
 FAILED = READY.failed("PodStartupFailed", CRASHED)
+STARTING = DEPLOYMENT.status(observedGeneration=1, replicas=1)
 
 UNIT_ROWS: dict[str, Row] = {
     "a new unit gets its children, and its status can wait": Row([DEMO], CREATES, again=2.0),
@@ -95,6 +96,11 @@ UNIT_ROWS: dict[str, Row] = {
         ["status GPUUnit demo"],
         *("Failed", "PodStartupFailed", CRASHED),
         events=[f"Warning PodStartupFailed: {CRASHED}"],
+    ),
+    "a unit that fails again for the same reason is not reported twice": Row(
+        [READY.failed("PodStartupFailed", "earlier words"), STARTING, SERVICE, POLICY, *running(DEMO, **CRASH)],
+        ["status GPUUnit demo"],
+        *("Failed", "PodStartupFailed", CRASHED),
     ),
     "a unit that recovers says so": Row(
         [FAILED, available(DEPLOYMENT), SERVICE, POLICY, *running(DEMO)],
@@ -234,6 +240,9 @@ STOCK_ROWS: dict[str, Row] = {
         ["status GPUUnit stock-001"],
         *("Progressing", "AwaitingOperation", "has not listed it yet"),
     ),
+    "seeded stock that is held back for a moment says so only if it lasts": Row(
+        [SEEDED, SEEDED_DEPLOYMENT.metadata(creationTimestamp=NOW), SEEDING], again=2.0
+    ),
     "seeded stock in whose place its record lists another is removed": Row(
         [SEEDED, SEEDED_DEPLOYMENT, SEEDING.status(units=["another"])],
         ["delete GPUUnit stock-001"],
@@ -256,10 +265,26 @@ ROWS = {**UNIT_ROWS, **HAND_OVER_ROWS, **STOCK_ROWS}
 @mutant("controllers/gpuunit/reconcile.py", "                await self.admitter.release(unit)\n", "")
 @mutant("controllers/gpuunit/reconcile.py", "seen = await self.gate.after(seen)", "pass")
 @mutant("controllers/gpuunit/reconcile.py", "        await self.teardown.remove(key)\n", "")
+@mutant(
+    "controllers/gpuunit/reconcile.py", "if blocked is not None and delay is None else", "if blocked is not None else"
+)
 @mutant("controllers/ready_status.py", "self._tell(obj, outcome)", "pass")
+@mutant("controllers/ready_status.py", "if before is not None and before.reason == outcome.reason:", "if False:")
 @mutant("kube/child_writer.py", "and self.is_complete(parent)", "")
 async def test_reconcile(row: Row) -> None:
     await check("gpuunit", "GPUUnit", row)
+
+
+@mutant("controllers/gpuunit/stock_gate.py", "unit.metadata.key, uid=unit.metadata.uid)", "unit.metadata.key)")
+async def test_a_unit_that_took_the_name_of_stock_to_be_removed_stays() -> None:
+    row = Row([SEEDED, SEEDED_DEPLOYMENT, SEEDING.status(units=["another"])])
+    world = World(row)
+    world.api.put(SEEDED.with_uid("another"))
+    with pytest.raises(Conflict):
+        await world.reconcile("gpuunit", row.key)
+    left = world.api.find("GPUUnit", row.key.name)
+    assert left is not None
+    assert left["metadata"]["uid"] == "another"
 
 
 async def test_an_admitted_unit_prefers_the_node_of_its_stock() -> None:

@@ -13,7 +13,7 @@ from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.kube import Conflict, ServerError, Terminal
-from unit.controllers.table import Row, available, check, children_of
+from unit.controllers.table import Row, World, available, check, children_of
 
 BARE = a_stock_pool("p").with_uid("pool-uid").at_generation(1).replicas(2)
 POOL = BARE.spec(template={"ports": [{"name": "http", "port": 8080}]})
@@ -113,6 +113,9 @@ ROWS: dict[str, Row] = {
     "a pool in whose place its operation made another is deleted": Row(
         [ASKED, ASKED_BY.making(ANOTHER)], ["delete StockPool p"]
     ),
+    "a pool that was built before stays, whatever its operation lists now": Row(
+        [ASKED.status(observedGeneration=1), ASKED_BY.making(ANOTHER)], ["create Deployment pool-p"], again=2.0
+    ),
     "a pool that its operation made is built": Row(
         [ASKED, ASKED_BY.making(ASKED)], ["create Deployment pool-p"], again=2.0
     ),
@@ -123,6 +126,19 @@ ROWS: dict[str, Row] = {
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 @mutant("controllers/stockpool/reconcile.py", "if await self._superseded(pool):", "if False:")
+@mutant("controllers/stockpool/reconcile.py", "if pool.status.observedGeneration or not name", "if not name")
 @mutant("controllers/stockpool/reconcile.py", "blocked = error\n", "pass\n")
 async def test_reconcile(row: Row) -> None:
     await check("stockpool", "StockPool", row)
+
+
+@mutant("controllers/stockpool/reconcile.py", "STOCK_POOLS, key, uid=pool.metadata.uid)", "STOCK_POOLS, key)")
+async def test_a_pool_that_took_the_name_of_one_to_be_deleted_stays() -> None:
+    row = Row([ASKED, ASKED_BY.making(ANOTHER)])
+    world = World(row)
+    world.api.put(ANOTHER)
+    with pytest.raises(Conflict):
+        await world.reconcile("stockpool", row.key)
+    left = world.api.find("StockPool", row.key.name)
+    assert left is not None
+    assert left["metadata"]["uid"] == "another-uid"
