@@ -186,8 +186,10 @@ def test_it_becomes_ready_and_exits_with_0_after_sigterm(tmp_path: Path) -> None
         ("greeting: unusable", 2, "Error: greeting: cannot be used"),
         ("greting: hello", 2, "toy.yaml: greting: unknown field; did you mean greeting?"),
         ("greeting: defect", 1, "ZeroDivisionError"),
+        ("greeting: both", 1, "+------------------------------------"),
     ],
 )
+@mutant("kube/process.py", "and len(error.exceptions) == 1:", ":")
 @mutant("kube/process.py", "if not isinstance(cause, ConfigError):", "if True:")
 def test_wrong_settings_are_one_line_and_a_defect_has_its_trace(
     tmp_path: Path, settings: str, code: int, last: str

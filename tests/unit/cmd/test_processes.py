@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from inspect import iscoroutinefunction, signature
 
 import pytest
 
+from equipment.mutation import mutant
+from gpu_runtime.api.rbac import Rule, leader_election
+from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 from gpu_runtime.cmd.process import Process
-from gpu_runtime.cmd.processes import PROCESSES
+from gpu_runtime.cmd.processes import CONTROLLER_MANAGER, PROCESSES
 from gpu_runtime.config import Health, Log
 from gpu_runtime.edge.names import split_address
 
@@ -47,3 +51,15 @@ def test_no_two_processes_share_a_default_port_a_lease_or_a_variable() -> None:
         taken += [process.lease] if process.lease else []
         taken += [process.up.variable] if process.up is not None and process.up.variable else []
     assert [each for each, count in Counter(taken).items() if count > 1] == []
+
+
+@mutant(
+    "cmd/process.py",
+    "(*namespaces.get(SYSTEM_NAMESPACE, ()), *leader_election(self.lease))",
+    "leader_election(self.lease)",
+)
+def test_the_rules_of_a_lease_come_beside_those_of_the_same_namespace() -> None:
+    rule = Rule("", ("configmaps",), ("get",))
+    elected = replace(CONTROLLER_MANAGER, namespaced_rules={SYSTEM_NAMESPACE: (rule,)})
+    granted = elected.permissions.namespaces[SYSTEM_NAMESPACE]
+    assert granted == (rule, *leader_election(elected.lease))

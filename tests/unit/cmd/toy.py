@@ -37,6 +37,8 @@ async def main(settings: ToySettings, process: ProcessContext) -> None:
         raise ConfigError("greeting: cannot be used")
     if settings.greeting == "defect":
         raise ZeroDivisionError
+    if settings.greeting == "both":
+        raise ExceptionGroup("two at once", [ConfigError("greeting: cannot be used"), ZeroDivisionError()])
     registry = CollectorRegistry()
     greeted = Counter("toy_greetings", "Greetings.", registry=registry)
 

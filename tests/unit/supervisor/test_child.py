@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from equipment.mutation import mutant
 from equipment.waiting import eventually
-from gpu_runtime.supervisor.child import Child
+from gpu_runtime.supervisor.child import RESTARTS, Child
 from unit.supervisor import small_child
 
 SILENT_SECONDS = 1.5
@@ -21,8 +23,8 @@ SILENT_SECONDS = 1.5
 class Remembering(Child):
     """Knows all problems that it had: one may be over before anybody looks."""
 
-    def __init__(self) -> None:
-        super().__init__("part", small_child.__name__, [], lambda _: None, SILENT_SECONDS)
+    def __init__(self, module: str = small_child.__name__) -> None:
+        super().__init__("part", module, [], lambda _: None, SILENT_SECONDS)
         self.problems: list[str] = []
 
     def _not_ready(self, state: str) -> None:
@@ -57,3 +59,16 @@ async def test_a_part_that_dies_or_hangs_is_replaced(number: signal.Signals) -> 
         await eventually(lambda: child.problems and child.problem is None, what="it is missed, and back")
         assert child.problems[0] == "killed by SIGKILL; being started again"
         assert child.pid != before
+
+
+@mutant("supervisor/child.py", "failures = 0 if self.ready.is_set() else failures + 1", "failures = 0")
+async def test_a_part_that_never_comes_so_far_is_started_again_ever_more_seldom() -> None:
+    child = Remembering("this")  # a module that says something and ends
+    child.begin()
+    with capture_logs() as said:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child.run())
+            await eventually(lambda: child.starts > 3, what="it was started several times")
+            await child.stop(10)
+    waits = [entry["seconds"] for entry in said if entry["event"] == "died; starting it again"]
+    assert waits[:3] == [RESTARTS.after(failures) for failures in (1, 2, 3)]

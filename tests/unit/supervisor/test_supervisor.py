@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.supervisor.events import Died, Ended, Ready, StartFailed
 from gpu_runtime.supervisor.folder import Folder
@@ -97,6 +98,18 @@ async def test_a_killed_program_is_started_again_and_said_so(stage: Stage) -> No
     assert [event.again_in for event in died] == [0.01, 0.02, 0.04]
 
 
+@mutant("supervisor/watcher.py", "                self._failures = 0\n", "                pass\n")
+async def test_a_program_that_was_ready_for_long_is_started_again_as_soon_as_after_its_first_death(
+    stage: Stage,
+) -> None:
+    stage = replace(stage, patience=replace(stage.patience, settled_seconds=0))
+    async with stage.running(stage.program("api")):
+        for restarts in (1, 2, 3):
+            stage.kill("api")
+            await ready_again(stage, restarts)
+    assert [event.again_in for event in stage.told if isinstance(event, Died)] == [0.01] * 3
+
+
 async def test_a_program_that_cannot_start_ends_all_and_shows_its_last_words(stage: Stage) -> None:
     programs = [stage.program("cluster"), stage.program("api", "broken", after=("cluster",))]
     with pytest.raises(StartFailed, match="api: exit code 1") as failed:
@@ -160,6 +173,19 @@ async def test_a_stop_during_the_start_leaves_nothing(stage: Stage) -> None:
         record = stage.record("api")
         stop.set()
     assert not record.identity.running()
+
+
+@mutant("supervisor/supervisor.py", "        await end_leftovers(self._folder, self._tell)  #", "        #")
+async def test_a_stop_before_a_left_process_was_adopted_ends_it_too(stage: Stage) -> None:
+    cluster, api = stage.program("cluster", "never-ready"), stage.program("api", after=("cluster",))
+    left = await stage.leave_behind(api)
+    stop = asyncio.Event()
+    running = asyncio.create_task(stage.supervisor(cluster, api).run(stop))
+    await eventually(lambda: "cluster" in stage.diary("started"), what="the cluster starts")
+    stop.set()
+    await running
+    await stage.ended(left)
+    assert stage.folder.records() == []
 
 
 async def test_programs_that_wait_for_each_other_are_refused(stage: Stage) -> None:

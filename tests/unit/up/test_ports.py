@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from equipment.mutation import mutant
 from gpu_runtime.cmd.processes import PROCESSES
 from gpu_runtime.cmd.up import ports as module
 from gpu_runtime.cmd.up.layout import Ports
@@ -46,6 +47,13 @@ def test_no_port_is_used_twice() -> None:
     chosen = [ports.kubernetes, *ports.http.values(), *ports.health.values()]
     assert len(chosen) == len(set(chosen)) > 2 * len(ports.http)
     assert ports.http[API] == api
+
+
+@mutant("cmd/up/ports.py", "port not in chosen and ", "")
+def test_a_port_that_the_api_now_has_is_not_given_again_to_who_had_it_the_last_time() -> None:
+    last = last_time()
+    ports = choose(last.kubernetes, last, NOTHING)
+    assert ports.http[API] == last.kubernetes != ports.kubernetes
 
 
 def test_a_port_that_somebody_else_has_taken_is_replaced_by_a_free_one(taken: int) -> None:

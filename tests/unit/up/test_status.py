@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from equipment.mutation import mutant
 from gpu_runtime.cmd.up.layout import Layout
-from gpu_runtime.cmd.up.status import duration, look, table
+from gpu_runtime.cmd.up.status import Picture, Seen, duration, look, table
 from gpu_runtime.supervisor.folder import Record
 from gpu_runtime.supervisor.holder import hold
 from gpu_runtime.supervisor.identity import Identity
@@ -57,6 +58,11 @@ def test_processes_without_a_supervisor_are_not_healthy(layout: Layout) -> None:
     picture = look(layout)
     assert picture.supervisor is None
     assert not picture.healthy
+
+
+@mutant("cmd/up/status.py", "self.supervisor is not None and all(", "all(")
+def test_ready_processes_that_nobody_would_start_again_are_not_healthy() -> None:
+    assert not Picture(None, (Seen(a_record("api"), "ready"),)).healthy
 
 
 def test_nothing_is_there_before_the_first_start(tmp_path: Path) -> None:
