@@ -23,6 +23,7 @@ from gpu_runtime.kube import (
     Store,
 )
 from gpu_runtime.kube.builtin import CONFIG_MAPS, ConfigMap
+from gpu_runtime.kube.child_writer import ATTEMPTS
 
 OWNER = ByAnnotation(name="example.org/owner-name", uid="example.org/owner-uid")
 HOLD = "example.org/hold"
@@ -140,6 +141,37 @@ async def test_a_child_that_others_write_to_at_once_is_deleted_again_all_the_sam
     with pytest.raises(OwnerGone):
         await ensuring
     assert not await is_there(client, child.metadata.key)
+
+
+@mutant("kube/child_writer.py", "if attempt == ATTEMPTS - 1:", "if False:")
+async def test_a_child_that_cannot_be_deleted_again_is_not_called_deleted(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    child = a_child(owner, (HOLD,))
+    fault_proxy.on(patches("configmaps")).answer(409)
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    with pytest.raises(Conflict):
+        await a_writer(proxied).ensure(owner, CONFIG_MAPS, child, nothing_cached())
+    assert fault_proxy.count(patches("configmaps")) == ATTEMPTS
+    await client.patch(CONFIG_MAPS, child.metadata.key, {"metadata": {"finalizers": None}})
+
+
+@mutant("kube/child_writer.py", "return live if live.metadata.uid == child.metadata.uid else None", "return live")
+async def test_a_child_that_another_replica_made_in_place_of_ours_is_left_alone(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    held, child = fault_proxy.on(patches("configmaps"), times=1).hold(), a_child(owner, (HOLD,))
+    key = child.metadata.key
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    ensuring = asyncio.create_task(a_writer(proxied).ensure(owner, CONFIG_MAPS, child, nothing_cached()))
+    await held.arrived()
+    await client.patch(CONFIG_MAPS, key, {"metadata": {"finalizers": None}})
+    await client.delete(CONFIG_MAPS, key)
+    theirs = await client.create(CONFIG_MAPS, a_child(owner, text="data"))
+    held.release()
+    with pytest.raises(OwnerGone):
+        await ensuring
+    assert await client.get(CONFIG_MAPS, key) == theirs
 
 
 @mutant(
