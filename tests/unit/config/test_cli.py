@@ -82,6 +82,29 @@ def test_a_port_that_is_taken_is_one_line_and_exits_with_2(tmp_path: Path, proce
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
 
+ASKED_WHILE_LOADING = """
+import os, signal, sys, types
+from gpu_runtime.cli.processes import process_command
+from gpu_runtime.cmd.process import Process
+
+class Slow(types.ModuleType):
+    def __getattr__(self, name):
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        raise AssertionError("it went on")
+
+sys.modules["slow"] = Slow("slow")
+settings = "gpu_runtime.config.proxy:ProxySettings"
+process_command(Process("slow", "Loads slowly.", main="slow:main", settings=settings, kubernetes=False))(args=[])
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_process_that_is_told_to_end_while_it_loads_exits_with_0(name: str) -> None:
+    command = [sys.executable, "-c", ASKED_WHILE_LOADING, name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_wrong_file_is_one_line_a_fault_and_exits_with_2(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("wrokers: 5\n")
