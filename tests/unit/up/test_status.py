@@ -65,6 +65,13 @@ def test_ready_processes_that_nobody_would_start_again_are_not_healthy() -> None
     assert not Picture(None, (Seen(a_record("api"), "ready"),)).healthy
 
 
+def test_a_dead_process_without_a_supervisor_is_not_said_to_be_started_again(layout: Layout) -> None:
+    gone = a_record("api")
+    layout.supervised.write(msgspec.structs.replace(gone, identity=msgspec.structs.replace(gone.identity, started="1")))
+    (seen,) = look(layout).processes
+    assert (seen.state, seen.problem) == ("dead", "nobody starts it again")
+
+
 def test_nothing_is_there_before_the_first_start(tmp_path: Path) -> None:
     picture = look(Layout.at(tmp_path / "never"))
     assert picture.processes == ()

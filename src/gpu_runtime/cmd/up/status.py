@@ -39,17 +39,17 @@ class Picture:
 
 
 def look(layout: Layout) -> Picture:
-    records = layout.supervised.records()
-    return Picture(holder(layout.supervised.lock), tuple(asyncio.run(_ask(records))))
+    records, supervisor = layout.supervised.records(), holder(layout.supervised.lock)
+    return Picture(supervisor, tuple(asyncio.run(_ask(records, supervised=supervisor is not None))))
 
 
-async def _ask(records: Iterable[Record]) -> list[Seen]:
-    return await asyncio.gather(*(_seen(record) for record in records))
+async def _ask(records: Iterable[Record], *, supervised: bool) -> list[Seen]:
+    return await asyncio.gather(*(_seen(record, supervised) for record in records))
 
 
-async def _seen(record: Record) -> Seen:
+async def _seen(record: Record, supervised: bool) -> Seen:
     if not record.identity.running():
-        return Seen(record, "dead", "being started again")
+        return Seen(record, "dead", "being started again" if supervised else "nobody starts it again")
     missing = await problem(record.health)
     return Seen(record, "ready") if missing is None else Seen(record, "not ready", missing)
 
