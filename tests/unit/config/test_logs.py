@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import structlog
 
 from gpu_runtime import logs
+
+
+class Filling(io.StringIO):
+    """A file on a disk that is full at first."""
+
+    full = True
+
+    def write(self, text: str) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
 
 
 class Terminal(io.StringIO):
@@ -60,3 +74,21 @@ def test_what_is_below_the_level_is_not_written() -> None:
     logs.configure("warning", out)
     structlog.get_logger("x").info("now")
     assert out.getvalue() == ""
+
+
+def test_a_line_that_the_disk_refuses_does_not_harm_who_wrote_it() -> None:
+    with Path("/dev/full").open("w") as out:
+        logs.configure("info", out)
+        for level in ("info", "warning", "error", "exception"):
+            getattr(structlog.get_logger("x"), level)("now")
+        with suppress(OSError):
+            out.close()  # what it buffers is refused once more
+
+
+def test_lines_are_written_again_when_the_disk_has_room() -> None:
+    out = Filling()
+    logs.configure("info", out)
+    structlog.get_logger("x").info("lost")
+    out.full = False
+    structlog.get_logger("x").info("kept")
+    assert "kept" in out.getvalue()
