@@ -10,7 +10,7 @@ from gpu_runtime.service.cluster import GPU_UNITS
 from unit.service.test_registry import World
 
 
-@mutant("service/operations/flow.py", "        check_same(record, ask.request_hash)\n        done", "        done")
+@mutant("service/operations/flow.py", "        check_same(record, wanted.request_hash)\n        done", "        done")
 def test_the_unfinished_operation_of_another_request_is_not_carried_on_for_one_that_uses_its_id() -> None:
     world = World()
     world.abandon()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.service.cluster import OPERATIONS
-from gpu_runtime.service.operations.records import UNFINISHED, Ask
+from gpu_runtime.service.operations.records import UNFINISHED, NewOperation
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory
 from unit.service.replica import Replica, a_world
 
-ASK = Ask("CreateGPUUnit", "a", "hash", {"name": "demo", "template": {"env": [{"name": "TOKEN", "value": "secret"}]}})
+ASK = NewOperation(
+    "CreateGPUUnit", "a", "hash", {"name": "demo", "template": {"env": [{"name": "TOKEN", "value": "secret"}]}}
+)
 
 
 class World:

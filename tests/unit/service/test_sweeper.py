@@ -62,7 +62,7 @@ def test_what_went_out_of_sight_and_came_back_counts_as_idle_from_then_on() -> N
         assert world.record.status.phase == phase
 
 
-@mutant("service/operations/sweeper.py", "            token = page.token\n", "            token = None\n")
+@mutant("service/paging.py", "        token = page.token\n", "        token = None\n")
 def test_records_beyond_the_first_page_are_retired_too() -> None:
     memory = Recorded()
     memory.page_size = 1
