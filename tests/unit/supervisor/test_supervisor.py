@@ -184,7 +184,11 @@ async def test_a_stop_before_a_left_process_was_adopted_ends_it_too(stage: Stage
     await eventually(lambda: "cluster" in stage.diary("started"), what="the cluster starts")
     stop.set()
     await running
-    await stage.ended(left)
+    try:
+        await stage.ended(left)
+    finally:
+        if left.identity.running():
+            os.kill(left.identity.pid, signal.SIGKILL)
     assert stage.folder.records() == []
 
 
