@@ -79,13 +79,17 @@ class Lanes:
                     kill(child)
                 raise
 
+    def check(self) -> None:
+        """SystemExit when all lanes are ending: no further step may begin."""
+        if self._ending:
+            raise SystemExit(128 + signal.SIGTERM)
+
     @contextmanager
     def holding(self, child: subprocess.Popen[bytes]) -> Iterator[None]:
-        """Registers the child of a step; SystemExit when everything is ending."""
+        """Registers the child of a step."""
         self._children.add(child)
         try:
-            if self._ending:  # asked after the child is known, so that no child is missed
-                raise SystemExit(128 + signal.SIGTERM)
+            self.check()  # after the child is known, so that no child is missed
             yield
         finally:
             self._children.discard(child)
@@ -93,6 +97,8 @@ class Lanes:
 
 def run(step: Step, environment: Mapping[str, str], lanes: Lanes | None = None) -> Outcome:
     """Runs a step to its end or to its time limit."""
+    if lanes is not None:
+        lanes.check()
     # A file and not a pipe: a process that outlives the step would keep a pipe open, and reading it would not end.
     with tempfile.TemporaryFile() as written:
         child = subprocess.Popen(
