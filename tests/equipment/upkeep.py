@@ -12,8 +12,13 @@ from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.kube import Client, Manager, Query, load_config
 from gpu_runtime.kube.builtin import CONFIG_MAPS
 from gpu_runtime.kube.controller import Source, mapped, primary
-from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
-from gpu_runtime.local.controllers.furniture import ACCOUNT, AUTHORITY, SERVICE_ACCOUNTS, FurnitureReconciler
+from gpu_runtime.local.controllers.all_objects import NAMESPACE, AllObjects
+from gpu_runtime.local.controllers.namespace_defaults import (
+    ACCOUNT,
+    AUTHORITY,
+    SERVICE_ACCOUNTS,
+    NamespaceDefaultsReconciler,
+)
 from gpu_runtime.local.controllers.namespaces import NAMESPACES
 from gpu_runtime.local.controllers.quota import QUOTAS, QuotaReconciler, uncounted
 from gpu_runtime.local.kinds.pods import PODS
@@ -39,10 +44,10 @@ def upkeep(kubeconfig: Path) -> Iterator[None]:
 async def _run(kubeconfig: Path, told: threading.Event) -> None:
     stop = asyncio.Event()
     async with Client(load_config(kubeconfig), user_agent="upkeep") as client, asyncio.TaskGroup() as group:
-        manager, everything = Manager(client), Everything(client)
+        manager, all_objects = Manager(client), AllObjects(client)
         _add_furniture(manager, client)
-        _add_quotas(manager, client, everything)
-        following = group.create_task(everything.run())
+        _add_quotas(manager, client, all_objects)
+        following = group.create_task(all_objects.run())
         working = group.create_task(manager.run(stop))
         await asyncio.to_thread(told.wait)
         stop.set()
@@ -54,7 +59,7 @@ def _add_furniture(manager: Manager, client: Client) -> None:
     namespaces = manager.cache(Query(NAMESPACES))
     accounts = manager.cache(Query(SERVICE_ACCOUNTS, fields=f"metadata.name={ACCOUNT}"))
     authorities = manager.cache(Query(CONFIG_MAPS.view(Metadata), fields=f"metadata.name={AUTHORITY}"))
-    furniture = FurnitureReconciler(client, namespaces, accounts, authorities)
+    furniture = NamespaceDefaultsReconciler(client, namespaces, accounts, authorities)
     manager.controller(
         "furniture",
         furniture.reconcile,
@@ -62,12 +67,12 @@ def _add_furniture(manager: Manager, client: Client) -> None:
     )
 
 
-def _add_quotas(manager: Manager, client: Client, everything: Everything) -> None:
+def _add_quotas(manager: Manager, client: Client, all_objects: AllObjects) -> None:
     quotas, pods = manager.cache(Query(QUOTAS)), manager.cache(Query(PODS))
     claims = manager.cache(Query(CLAIMS))
     for store in (quotas, pods, claims):
         store.index(NAMESPACE, lambda obj: (obj.metadata.namespace,))
-    quota = QuotaReconciler(client, quotas, pods, claims, everything)
+    quota = QuotaReconciler(client, quotas, pods, claims, all_objects)
     quota.feed(manager.controller("quota", quota.reconcile, [Source(quotas, uncounted, is_primary=True)]))
 
 

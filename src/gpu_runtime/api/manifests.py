@@ -15,8 +15,8 @@ from gpu_runtime.api.rbac import (
     process_manifests,
     role,
 )
+from gpu_runtime.api.v1alpha1.crds import KINDS
 from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
-from gpu_runtime.api.v1alpha1.kinds import KINDS
 from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 from gpu_runtime.api.v1alpha1.samples import SAMPLES
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 import structlog
 
+from gpu_runtime.api.v1alpha1.crds import GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
-from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import KubeError, NotFound

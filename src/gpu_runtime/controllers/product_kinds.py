@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, OPERATION, STOCK_POOL
+from gpu_runtime.api.v1alpha1.crds import GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.kube.resource import Resource
 
 STOCK_POOLS = Resource.of(STOCK_POOL)

@@ -1,4 +1,4 @@
-"""The outcome type of the Ready checks. `gpuunit/status.py` and `stockpool/status.py` hold the checks themselves."""
+"""The outcome type of the Ready checks. The checks are in `gpuunit/readiness.py` and `stockpool/readiness.py`."""
 
 from __future__ import annotations
 

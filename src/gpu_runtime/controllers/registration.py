@@ -12,7 +12,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.gpuunit import status as gpuunit
+from gpu_runtime.controllers.gpuunit import readiness as gpuunit
 from gpu_runtime.controllers.gpuunit.admitter import Admitter
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
@@ -22,7 +22,7 @@ from gpu_runtime.controllers.labels import controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.product_kinds import GPU_UNITS, STOCK_POOLS
 from gpu_runtime.controllers.ready_status import ReadyStatus, complete_when
-from gpu_runtime.controllers.stockpool import status as stockpool
+from gpu_runtime.controllers.stockpool import readiness as stockpool
 from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Children

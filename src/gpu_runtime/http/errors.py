@@ -13,7 +13,7 @@ from gpu_runtime.api.validation import FieldError
 from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.rest import errors as rest
 from gpu_runtime.rest.errors import ErrorBody, ErrorEnvelope
-from gpu_runtime.service.refusals import refusal
+from gpu_runtime.service.kubernetes_errors import refusal
 
 STATUS: Mapping[type[rest.ServiceError], HTTPStatus] = {
     rest.InvalidRequest: HTTPStatus.BAD_REQUEST,

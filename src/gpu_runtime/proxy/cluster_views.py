@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
-from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT
+from gpu_runtime.api.v1alpha1.crds import GPU_UNIT
 from gpu_runtime.kube.resource import Resource
 
 SERVICE_NAME = "kubernetes.io/service-name"  # label of a slice

@@ -11,14 +11,14 @@ from gpu_runtime.api.v1alpha1.rules import primary_port
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.kube.store import Store
-from gpu_runtime.proxy.errors import UnitNotFound, UnitNotReady
-from gpu_runtime.proxy.kinds import (
+from gpu_runtime.proxy.cluster_views import (
     ENDPOINT_SLICES,
     SERVICE_NAME,
     UNITS,
     EndpointSlice,
     UnitView,
 )
+from gpu_runtime.proxy.errors import UnitNotFound, UnitNotReady
 
 BY_SERVICE = "service"
 SCHEMES = ("http", "https")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from gpu_runtime.api.meta.object import Key, Object
-from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, OPERATION, STOCK_POOL
+from gpu_runtime.api.v1alpha1.crds import GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.decoding import Page
 from gpu_runtime.kube.resource import Resource

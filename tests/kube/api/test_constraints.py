@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.api.kind import Kind
-from gpu_runtime.api.v1alpha1.kinds import KINDS
+from gpu_runtime.api.v1alpha1.crds import KINDS
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import Invalid
 from kube.api.objects import Objects

@@ -10,8 +10,8 @@ import pytest
 
 from equipment.servers import ApiServer
 from gpu_runtime.api.kind import Kind
+from gpu_runtime.api.v1alpha1.crds import GPU_UNIT, KINDS, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
-from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, KINDS, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.samples import SAMPLES
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.errors import BadRequest

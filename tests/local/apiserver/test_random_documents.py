@@ -13,15 +13,15 @@ from gpu_runtime.local.apiserver.kinds import BuiltinFormat, Kind, Registry
 from gpu_runtime.local.apiserver.schema import (
     Amount,
     Binary,
+    Boolean,
     Integer,
     IntOrText,
     Mapping,
-    Moment,
     Node,
     Sequence,
     Struct,
     Text,
-    Truth,
+    Time,
 )
 from local.apiserver.conftest import Api
 
@@ -55,11 +55,11 @@ class Maker:
     def _leaf(self, node: Node) -> Any:
         choices: dict[type[Node], list[Any]] = {
             Text: TEXTS,
-            Truth: [True, False],
+            Boolean: [True, False],
             Integer: [0, 1, -1, 80, 2**31 - 1],
             IntOrText: [0, 1, "50%", "http", -5],
             Amount: ["1", "-1", "1Gi", "500m", 3, "0"],
-            Moment: ["2020-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00", "2020-01-01T00:00:00.000000Z"],
+            Time: ["2020-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00", "2020-01-01T00:00:00.000000Z"],
             Binary: ["YQ==", "?"],
         }
         return self._chance.choice(choices.get(type(node), [None, {}, {"type": "object"}, "x", 5]))

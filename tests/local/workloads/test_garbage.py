@@ -10,7 +10,7 @@ import pytest
 from equipment.servers import start_embedded
 from equipment.waiting import eventually
 from gpu_runtime.kube import Client, load_config
-from gpu_runtime.local.controllers.everything import Everything
+from gpu_runtime.local.controllers.all_objects import AllObjects
 from gpu_runtime.local.controllers.garbage import collector
 from gpu_runtime.local.controllers.garbage.collector import GarbageCollector
 from local.workloads.test_local_cluster import DEFINITIONS, THINGS
@@ -24,9 +24,9 @@ async def test_a_child_is_looked_at_again_when_the_kind_of_its_owner_is_known(
     monkeypatch.setattr(collector, "UNKNOWN_KIND_SECONDS", 1e6)  # looking again in time must not be what helps
     with start_embedded(tmp_path) as server:
         async with Client(load_config(server.kubeconfig), user_agent="garbage") as client:
-            everything = Everything(client)
-            garbage = GarbageCollector(client, everything)
-            running = [asyncio.create_task(garbage.run()), asyncio.create_task(everything.run())]
+            all_objects = AllObjects(client)
+            garbage = GarbageCollector(client, all_objects)
+            running = [asyncio.create_task(garbage.run()), asyncio.create_task(all_objects.run())]
             try:
                 owner = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "gone", "uid": "of-no-object"}
                 child = {"metadata": {"name": "child", "ownerReferences": [owner]}}

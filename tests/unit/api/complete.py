@@ -8,6 +8,7 @@ from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import Object, ObjectMeta
 from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.api.v1alpha1.attachment import Attachment
+from gpu_runtime.api.v1alpha1.crds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.gpufunction import (
     GPUFunction,
     GPUFunctionSpec,
@@ -25,7 +26,6 @@ from gpu_runtime.api.v1alpha1.gpustorage import (
     PrepareStatus,
 )
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus, StorageMount
-from gpu_runtime.api.v1alpha1.kinds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.operation import (
     Decisions,
     ObjectReference,

@@ -11,8 +11,8 @@ import pytest
 from gpu_runtime.api.crd import object_schema
 from gpu_runtime.api.kind import Kind
 from gpu_runtime.api.schema import Node, describe
+from gpu_runtime.api.v1alpha1.crds import KINDS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
-from gpu_runtime.api.v1alpha1.kinds import KINDS
 from gpu_runtime.api.v1alpha1.samples import SAMPLES
 from gpu_runtime.api.validation import validate
 from unit.api.complete import COMPLETE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_runtime.api.manifests import manifests
 from gpu_runtime.api.rbac import READ, Permissions, Rule, kind_roles, process_manifests
-from gpu_runtime.api.v1alpha1.kinds import GPU_UNIT, KINDS, OPERATION, STOCK_POOL
+from gpu_runtime.api.v1alpha1.crds import GPU_UNIT, KINDS, OPERATION, STOCK_POOL
 
 CONTROLLER = Permissions(
     "controller-manager",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gpu_runtime.api.kind import Kind
+from gpu_runtime.api.v1alpha1.crds import KINDS
 from gpu_runtime.api.v1alpha1.fields import ImageReference, PortName, QuantityText, SpecName
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
-from gpu_runtime.api.v1alpha1.kinds import KINDS
 from gpu_runtime.api.v1alpha1.operation import OperationID
 from gpu_runtime.api.validation import FieldError, validate, without_nulls
 from unit.api.complete import COMPLETE

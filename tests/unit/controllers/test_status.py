@@ -12,10 +12,10 @@ from equipment.builders import a_deployment, a_stock_pool, a_unit
 from equipment.builders.base import Builder
 from gpu_runtime.controllers.child_kinds.network import Service
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
-from gpu_runtime.controllers.gpuunit import status as unit_status
+from gpu_runtime.controllers.gpuunit import readiness as unit_status
 from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.controllers.readiness import Readiness
-from gpu_runtime.controllers.stockpool import status as pool_status
+from gpu_runtime.controllers.stockpool import readiness as pool_status
 from gpu_runtime.controllers.workload import Workload
 
 DEPLOYMENT = a_deployment("d", "ns").with_uid("d-uid").at_generation(2).annotated({REVISION: "2"})

@@ -10,7 +10,7 @@ from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import BATCH, OPERATION_UID, STOCK_ORDINAL
 from gpu_runtime.api.v1alpha1.labels import OPERATION
 from gpu_runtime.controllers.gpuunit.admission import Refuse, Remove, Wait
-from gpu_runtime.controllers.gpuunit.status import Observed, status
+from gpu_runtime.controllers.gpuunit.readiness import Observed, status
 from gpu_runtime.controllers.gpuunit.stock_gate import Listed, is_gated, listing
 from gpu_runtime.controllers.readiness import Readiness
 
@@ -57,7 +57,7 @@ def test_stock_made_by_hand_and_stock_that_was_ready_before_are_not_held_back() 
 
 
 @mutant(
-    "controllers/gpuunit/status.py",
+    "controllers/gpuunit/readiness.py",
     "before.listed or (seen.listed and before.phase != PHASES[outcome.state])",
     "seen.listed",
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.api.crd import definition
-from gpu_runtime.api.v1alpha1.kinds import KINDS
+from gpu_runtime.api.v1alpha1.crds import KINDS
 from gpu_runtime.local.apiserver.custom.immutability import Rules, Unsupported, rule_of
 from gpu_runtime.local.apiserver.custom.kind import kinds_of
 from gpu_runtime.local.apiserver.custom.schema_rules import schema_causes

@@ -7,8 +7,8 @@ import pytest
 
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.proxy.cluster_views import EndpointSlice
 from gpu_runtime.proxy.errors import UnitNotFound, UnitNotReady
-from gpu_runtime.proxy.kinds import EndpointSlice
 from gpu_runtime.proxy.targets import Target
 from unit.proxy.world import a_slice, a_unit, targets
 

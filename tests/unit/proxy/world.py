@@ -14,8 +14,7 @@ from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.edge.names import LOOPBACK_NAMES
 from gpu_runtime.kube.store import Store
 from gpu_runtime.proxy.app import application
-from gpu_runtime.proxy.guard import Guard
-from gpu_runtime.proxy.kinds import (
+from gpu_runtime.proxy.cluster_views import (
     SERVICE_NAME,
     ConditionView,
     Endpoint,
@@ -28,6 +27,7 @@ from gpu_runtime.proxy.kinds import (
     UnitStatusView,
     UnitView,
 )
+from gpu_runtime.proxy.guard import Guard
 from gpu_runtime.proxy.server import runner_of
 from gpu_runtime.proxy.targets import Network, Targets
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from gpu_runtime.http.errors import response_to
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.errors import Cause, KubeError
-from gpu_runtime.service.refusals import refusal
+from gpu_runtime.service.kubernetes_errors import refusal
 
 
 def answered(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gpu_runtime.api.meta.object import Object, ObjectMeta
 from gpu_runtime.api.v1alpha1.access import Access
+from gpu_runtime.api.v1alpha1.crds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction, GPUFunctionSpec, WorkerUnit
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStorageSpec
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
-from gpu_runtime.api.v1alpha1.kinds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation, OperationSpec, OperationStatus
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.api.v1alpha1.template import EnvVar, Port, RuntimeTemplate

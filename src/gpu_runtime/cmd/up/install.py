@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gpu_runtime.api.crd import definition
-from gpu_runtime.api.v1alpha1.kinds import KINDS
+from gpu_runtime.api.v1alpha1.crds import KINDS
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.api.v1alpha1.priorities import (
     ACTIVE_PRIORITY,

@@ -1,4 +1,4 @@
-"""The status of a unit, from its observed children. Pure."""
+"""Whether a unit is Ready, and its status, from its observed children. Pure."""
 
 from __future__ import annotations
 

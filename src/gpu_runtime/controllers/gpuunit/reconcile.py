@@ -22,11 +22,11 @@ from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, Service
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.gpuunit.admitter import Admitter, Settled
+from gpu_runtime.controllers.gpuunit.readiness import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, pod_size
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
 from gpu_runtime.controllers.gpuunit.role import is_stock
-from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.labels import is_controlled_by

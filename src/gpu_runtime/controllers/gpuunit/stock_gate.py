@@ -15,7 +15,7 @@ from gpu_runtime.api.v1alpha1.reasons import AWAITING_OPERATION
 from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, ordinal_of, place, seen_listed, unit_name
 from gpu_runtime.controllers.gpuunit.admission import Refuse, Remove, Wait
 from gpu_runtime.controllers.gpuunit.admitter import EXECUTOR_SECONDS, Settled
-from gpu_runtime.controllers.gpuunit.status import Observed, readiness
+from gpu_runtime.controllers.gpuunit.readiness import Observed, readiness
 from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.product_kinds import GPU_UNITS
 from gpu_runtime.controllers.readiness import invalid, waiting

@@ -1,4 +1,4 @@
-"""The status of a pool, from its observed children. Pure."""
+"""Whether a pool is Ready, and its status, from its observed children. Pure."""
 
 from __future__ import annotations
 

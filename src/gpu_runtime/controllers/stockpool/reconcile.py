@@ -21,10 +21,10 @@ from gpu_runtime.controllers.pod_size import PodSize
 from gpu_runtime.controllers.product_kinds import STOCK_POOLS
 from gpu_runtime.controllers.readiness import Blocked, in_words, invalid, reported_as
 from gpu_runtime.controllers.ready_status import ReadyStatus
+from gpu_runtime.controllers.stockpool.readiness import Observed, readiness, status
 from gpu_runtime.controllers.stockpool.resources.deployment import deployment, pod_size
 from gpu_runtime.controllers.stockpool.resources.names import child_name
 from gpu_runtime.controllers.stockpool.resources.service import service
-from gpu_runtime.controllers.stockpool.status import Observed, readiness, status
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.client import Client

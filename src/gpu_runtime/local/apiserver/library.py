@@ -7,19 +7,19 @@ from typing import Any
 from gpu_runtime.local.apiserver.schema import (
     Amount,
     Binary,
+    Boolean,
     Field,
     Integer,
     IntOrText,
     KeptSequence,
     Mapping,
-    Moment,
     Node,
     Number,
     SchemaOrOther,
     Sequence,
     Struct,
     Text,
-    Truth,
+    Time,
 )
 
 _JUDGED_IN_CODE = (
@@ -52,8 +52,8 @@ class Library:
         special: dict[str, Node] = {
             "Quantity": Amount(),
             "IntOrString": IntOrText(),
-            "Time": Moment("seconds"),
-            "MicroTime": Moment("microseconds"),
+            "Time": Time("seconds"),
+            "MicroTime": Time("microseconds"),
             "CustomResourceSubresourceStatus": Struct("CustomResourceSubresourceStatus"),  # without any field
         }
         short = name.rpartition(".")[2]
@@ -87,7 +87,7 @@ class Library:
             case "string":
                 return Binary() if raw.get("format") == "byte" else Text(raw.get("enum"))
             case "boolean":
-                return Truth()
+                return Boolean()
             case "integer":
                 return Integer(raw.get("format", "int64"))
             case "number":

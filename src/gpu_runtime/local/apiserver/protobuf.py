@@ -11,15 +11,15 @@ from typing import Any
 from gpu_runtime.local.apiserver.schema import (
     Amount,
     Binary,
+    Boolean,
     Integer,
     IntOrText,
     Mapping,
-    Moment,
     Node,
     Sequence,
     Struct,
     Text,
-    Truth,
+    Time,
 )
 
 _MAGIC = b"k8s\x00"
@@ -129,7 +129,7 @@ def _one(value: Any, node: Node) -> Any:
             return _struct(value, node)
         case Text():
             return value.decode()
-        case Truth():
+        case Boolean():
             return bool(value)
         case Integer():
             return value - 2**64 if value >= 2**63 else value
@@ -140,7 +140,7 @@ def _one(value: Any, node: Node) -> Any:
         case IntOrText():
             parts = _fields(value)
             return _last(parts, 3, b"").decode() if _last(parts, 1, 0) else _one(_last(parts, 2, 0), Integer("int32"))
-        case Moment():
+        case Time():
             parts = _fields(value)
             if not parts:
                 return None

@@ -98,7 +98,7 @@ class Text(Node):
             yield unsupported(path, value, self.choices)
 
 
-class Truth(Node):
+class Boolean(Node):
     zero = False
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
@@ -172,7 +172,7 @@ class Amount(Node):
         return "0" if value is None else value
 
 
-class Moment(Node):
+class Time(Node):
     """A time, to the second or to the microsecond, in UTC."""
 
     __slots__ = ("spec",)
@@ -346,7 +346,7 @@ class Struct(Node):
             if field.pointer:
                 if field.always:
                     self.always.append((name, field))
-            elif field.always or (isinstance(field.node, (Struct, Moment, Amount, IntOrText)) and not field.omit_zero):
+            elif field.always or (isinstance(field.node, (Struct, Time, Amount, IntOrText)) and not field.omit_zero):
                 self.always.append((name, field))
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:

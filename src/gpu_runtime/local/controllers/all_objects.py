@@ -83,7 +83,7 @@ def _by_namespace(obj: Object) -> Iterable[str]:
     return (obj.metadata.namespace,)
 
 
-class Everything:
+class AllObjects:
     """Follows all kinds there are, custom ones from the moment that they are served."""
 
     def __init__(self, client: Client) -> None:
@@ -96,7 +96,7 @@ class Everything:
         self._listeners: list[Listener] = []
         self._kind_listeners: list[Callable[[], None]] = []
         self._kinds_changed = asyncio.Event()
-        self._log = structlog.get_logger("everything")
+        self._log = structlog.get_logger("all objects")
 
     def listen(self, listener: Listener) -> None:
         """`listener` is told each change of any object."""

@@ -15,13 +15,18 @@ from gpu_runtime.kube.controller import Source, mapped, owned, primary
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.kube.store import Store, by_owner
+from gpu_runtime.local.controllers.all_objects import AllObjects
 from gpu_runtime.local.controllers.claiming import index_children
 from gpu_runtime.local.controllers.deployment.reconcile import DeploymentReconciler
 from gpu_runtime.local.controllers.endpoints import MANAGED_BY, MANAGER, EndpointSliceReconciler
-from gpu_runtime.local.controllers.everything import Everything
-from gpu_runtime.local.controllers.furniture import ACCOUNT, AUTHORITY, SERVICE_ACCOUNTS, FurnitureReconciler
 from gpu_runtime.local.controllers.garbage.collector import GarbageCollector
 from gpu_runtime.local.controllers.job.reconcile import JobReconciler
+from gpu_runtime.local.controllers.namespace_defaults import (
+    ACCOUNT,
+    AUTHORITY,
+    SERVICE_ACCOUNTS,
+    NamespaceDefaultsReconciler,
+)
 from gpu_runtime.local.controllers.namespaces import NAMESPACES, NamespaceReconciler
 from gpu_runtime.local.controllers.nodes import NODE, NodeReconciler, node_of_lease, node_of_pod
 from gpu_runtime.local.controllers.quota import QUOTAS, QuotaReconciler, uncounted
@@ -47,8 +52,8 @@ class Workloads:
     def __init__(self, client: Client, data_dir: Path) -> None:
         self._client = client
         self._recorders: list[Recorder] = []
-        self._everything = Everything(client)
-        self._collector = GarbageCollector(client, self._everything)
+        self._all_objects = AllObjects(client)
+        self._collector = GarbageCollector(client, self._all_objects)
         self.manager = Manager(client)
         self._folder = data_dir / VOLUMES_FOLDER
         self._pods = self._cache_pods()
@@ -74,7 +79,7 @@ class Workloads:
                 group.create_task(each)
                 for each in (
                     self._collector.run(),
-                    self._everything.run(),
+                    self._all_objects.run(),
                     self._schedule(),
                     *(one.run() for one in self._recorders),
                 )
@@ -171,12 +176,12 @@ class Workloads:
     def _add_upkeep(self) -> None:
         manager, client, pods = self.manager, self._client, self._pods
         namespaces = manager.cache(Query(NAMESPACES))
-        namespace = NamespaceReconciler(client, namespaces, self._everything)
+        namespace = NamespaceReconciler(client, namespaces, self._all_objects)
         namespace.feed(manager.controller("namespace", namespace.reconcile, [primary(namespaces)]))
         by_name = f"metadata.name={ACCOUNT}", f"metadata.name={AUTHORITY}"
         accounts = manager.cache(Query(SERVICE_ACCOUNTS, fields=by_name[0]))
         authorities = manager.cache(Query(CONFIG_MAPS.view(Metadata), fields=by_name[1]))
-        furniture = FurnitureReconciler(client, namespaces, accounts, authorities)
+        furniture = NamespaceDefaultsReconciler(client, namespaces, accounts, authorities)
         manager.controller(
             "furniture",
             furniture.reconcile,
@@ -184,7 +189,7 @@ class Workloads:
         )
         quotas = manager.cache(Query(QUOTAS))
         quotas.index(NAMESPACE, _by_namespace)
-        quota = QuotaReconciler(client, quotas, pods, self._claims, self._everything)
+        quota = QuotaReconciler(client, quotas, pods, self._claims, self._all_objects)
         quota.feed(manager.controller("quota", quota.reconcile, [Source(quotas, uncounted, is_primary=True)]))
         leases = manager.cache(Query(LEASES, namespace=NODE_LEASES))
         node = NodeReconciler(client, self._recorder("node-controller"), self._nodes, leases, pods)

@@ -12,7 +12,7 @@ from gpu_runtime.kube.errors import ApiError
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.words import namespace_is_going, server_words
+from gpu_runtime.local.controllers.messages import namespace_is_going, server_words
 from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.kinds.wire import Template
 

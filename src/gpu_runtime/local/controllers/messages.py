@@ -1,4 +1,4 @@
-"""Messages in the words of whoever had something to say."""
+"""Messages of the API server and of pods, for events and conditions."""
 
 from __future__ import annotations
 

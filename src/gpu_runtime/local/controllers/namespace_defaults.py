@@ -31,7 +31,7 @@ def authority_of(client: Client) -> str:
     return "".join(ssl.DER_cert_to_PEM_cert(each) for each in found)
 
 
-class FurnitureReconciler:
+class NamespaceDefaultsReconciler:
     """Puts both into each namespace, again when one is deleted."""
 
     def __init__(

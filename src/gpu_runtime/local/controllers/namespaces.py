@@ -16,7 +16,7 @@ from gpu_runtime.kube.controller import Controller, Result
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
-from gpu_runtime.local.controllers.everything import Everything
+from gpu_runtime.local.controllers.all_objects import AllObjects
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.kinds.wire import Condition, Metadata
 
@@ -95,11 +95,11 @@ class NamespaceReconciler:
     """Empties a namespace that is being deleted, and lets it go."""
 
     def __init__(
-        self, client: Client, namespaces: Store[Namespace], everything: Everything, *, clock: Clock = SYSTEM_CLOCK
+        self, client: Client, namespaces: Store[Namespace], all_objects: AllObjects, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._client = client
         self._namespaces = namespaces
-        self._everything = everything
+        self._all_objects = all_objects
         self._clock = clock
 
     def feed(self, controller: Controller) -> None:
@@ -113,7 +113,7 @@ class NamespaceReconciler:
                 if found is not None and found.metadata.deletionTimestamp is not None:
                     controller.queue.add(key)
 
-        self._everything.listen(on_change)
+        self._all_objects.listen(on_change)
 
     async def reconcile(self, key: Key) -> Result:
         namespace = self._namespaces.get(key)
@@ -121,8 +121,8 @@ class NamespaceReconciler:
             return Result()
         if FINALIZER not in namespace.spec.finalizers:
             return Result()
-        await self._everything.synced.wait()
-        kinds = [one for one in self._everything.kinds.values() if one.namespaced]
+        await self._all_objects.synced.wait()
+        kinds = [one for one in self._all_objects.kinds.values() if one.namespaced]
         pods = [one for one in kinds if one.plural == "pods" and not one.group]
         left = await self._empty(pods, key.name)
         if not left:  # a pod must not lose its volumes or its network policy while it still runs

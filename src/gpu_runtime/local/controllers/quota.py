@@ -15,7 +15,7 @@ from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.controller import Controller, Result
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta, Store
-from gpu_runtime.local.controllers.everything import NAMESPACE, Everything
+from gpu_runtime.local.controllers.all_objects import NAMESPACE, AllObjects
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.kinds.storage import Claim
@@ -73,13 +73,13 @@ class QuotaReconciler:
         quotas: Store[ResourceQuota],
         pods: Store[Pod],
         claims: Store[Claim],
-        everything: Everything,
+        all_objects: AllObjects,
     ) -> None:
         self._client = client
         self._quotas = quotas
         self._pods = pods
         self._claims = claims
-        self._everything = everything
+        self._all_objects = all_objects
 
     def feed(self, controller: Controller) -> None:
         """Quotas are counted when something in their namespace has gone.
@@ -101,13 +101,13 @@ class QuotaReconciler:
                 recount(delta.object.metadata.namespace)
 
         self._pods.subscribe(on_pod)
-        self._everything.listen(on_any)
+        self._all_objects.listen(on_any)
 
     async def reconcile(self, key: Key) -> Result:
         quota = self._quotas.get(key)
         if quota is None or quota.metadata.deletionTimestamp is not None:
             return Result()
-        await self._everything.synced.wait()
+        await self._all_objects.synced.wait()
         used = usage(
             quota,
             self._pods.find(NAMESPACE, key.namespace),
@@ -122,7 +122,7 @@ class QuotaReconciler:
     def _count(self, namespace: str, name: str) -> int:
         return sum(
             len(store.find(NAMESPACE, namespace))
-            for resource, store in self._everything.stores.items()
+            for resource, store in self._all_objects.stores.items()
             if resource.qualified_name == name
         )
 

@@ -19,8 +19,8 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.claiming import Claiming
 from gpu_runtime.local.controllers.creating import MOST_AT_ONCE, create_pods, pod_from
 from gpu_runtime.local.controllers.deployment.progress import find, with_condition, without_condition
+from gpu_runtime.local.controllers.messages import server_words
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.words import server_words
 from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.kinds.wire import Condition
 from gpu_runtime.local.kinds.workloads import REPLICA_SETS, ReplicaSet, ReplicaSetStatus

@@ -14,11 +14,11 @@ from gpu_runtime.rest.errors import AlreadyExists, ServiceError, Unavailable
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
+from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal
 from gpu_runtime.service.operations.executor import Done, Executor, object_lives
 from gpu_runtime.service.operations.records import NewOperation, Operations, made_by, operation_metadata, unfinished
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Namespaces, Reader
-from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 
 MAX_ATTEMPTS = 10
 

@@ -21,9 +21,9 @@ from gpu_runtime.rest.errors import ServiceError, SpecConflict, Unavailable
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
+from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal
 from gpu_runtime.service.operations.records import UNFINISHED, Operations, batch_of, operation_metadata, unfinished
 from gpu_runtime.service.paging import list_all
-from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_list import UnitList
 from gpu_runtime.service.stock.unit_size import UNIT_SIZE, UnitSize

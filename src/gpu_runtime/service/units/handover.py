@@ -31,10 +31,10 @@ from gpu_runtime.rest.errors import (
 from gpu_runtime.rest.parsing import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
+from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal
 from gpu_runtime.service.operations.after_reply import Later, at_once
 from gpu_runtime.service.operations.executor import Done
 from gpu_runtime.service.operations.records import NewOperation, Operations, made_by, operation_metadata
-from gpu_runtime.service.refusals import CLIENT_ERRORS, refusal
 from gpu_runtime.service.stock.claim import Claims
 from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_size import UnitSize

@@ -9,7 +9,7 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.controllers.gpuunit.admitter import Settled
-from gpu_runtime.controllers.gpuunit.status import Observed
+from gpu_runtime.controllers.gpuunit.readiness import Observed
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.service.cluster import OPERATIONS, Cluster
 from gpu_runtime.service.operations.records import Operations

@@ -20,7 +20,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.child_kinds.workloads import Deployment
 from gpu_runtime.controllers.gpuunit.admitter import Settled
-from gpu_runtime.controllers.gpuunit.status import Observed, readiness, status
+from gpu_runtime.controllers.gpuunit.readiness import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.operation_records import OperationRecords
 from gpu_runtime.controllers.readiness import Blocked

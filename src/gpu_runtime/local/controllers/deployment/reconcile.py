@@ -31,8 +31,8 @@ from gpu_runtime.local.controllers.deployment.revisions import (
     size_annotations,
 )
 from gpu_runtime.local.controllers.deployment.rollout import Size
+from gpu_runtime.local.controllers.messages import server_words
 from gpu_runtime.local.controllers.status_writer import write_status
-from gpu_runtime.local.controllers.words import server_words
 from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.kinds.wire import Condition
 from gpu_runtime.local.kinds.workloads import DEPLOYMENTS, REPLICA_SETS, Deployment, DeploymentStatus, ReplicaSet

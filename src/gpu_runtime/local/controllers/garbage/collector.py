@@ -12,7 +12,7 @@ from gpu_runtime.kube.controller import Controller, Result
 from gpu_runtime.kube.errors import NotFound, RetryAfter
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.kube.store import Delta
-from gpu_runtime.local.controllers.everything import OWNER, UID, Everything
+from gpu_runtime.local.controllers.all_objects import OWNER, UID, AllObjects
 from gpu_runtime.local.controllers.finalizers import remove_finalizer
 from gpu_runtime.local.controllers.garbage.decisions import (
     FOREGROUND,
@@ -31,14 +31,14 @@ UNKNOWN_KIND_SECONDS = 30.0
 class GarbageCollector:
     """Keys are uids: an object that was made anew under an old name is another object."""
 
-    def __init__(self, client: Client, everything: Everything) -> None:
+    def __init__(self, client: Client, all_objects: AllObjects) -> None:
         self._client = client
-        self._everything = everything
+        self._all_objects = all_objects
         self._absent: OrderedDict[str, None] = OrderedDict()
         self._of_unknown_kinds: set[str] = set()
         self._controller = Controller("garbage", self.reconcile, [])
-        everything.listen(self._changed)
-        everything.listen_to_kinds(self._kinds_changed)
+        all_objects.listen(self._changed)
+        all_objects.listen_to_kinds(self._kinds_changed)
 
     @property
     def waiting_for_kinds(self) -> int:
@@ -46,7 +46,7 @@ class GarbageCollector:
         return len(self._of_unknown_kinds)
 
     async def run(self) -> None:
-        """Runs until cancelled; start it before `everything`, which feeds it."""
+        """Runs until cancelled; start it before `AllObjects`, which feeds it."""
         await self._controller.run()
 
     def stop(self) -> None:
@@ -55,7 +55,7 @@ class GarbageCollector:
     def _changed(self, _: Resource[Metadata], delta: Delta[Metadata]) -> None:
         meta = delta.object.metadata
         if delta.new is None:
-            for _resource, dependent in self._everything.find(OWNER, meta.uid):
+            for _resource, dependent in self._all_objects.find(OWNER, meta.uid):
                 self._look_at(dependent.metadata.uid)
         elif meta.ownerReferences or meta.deletionTimestamp is not None:
             self._look_at(meta.uid)
@@ -73,8 +73,8 @@ class GarbageCollector:
         self._controller.queue.add(Key("", uid))
 
     async def reconcile(self, key: Key) -> Result:
-        await self._everything.synced.wait()
-        found = self._everything.find(UID, key.name)
+        await self._all_objects.synced.wait()
+        found = self._all_objects.find(UID, key.name)
         if not found:
             return Result()
         # One object may be served by two groups; either name will do.
@@ -89,7 +89,7 @@ class GarbageCollector:
         return Result()
 
     async def _foreground(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
-        dependents = [obj.metadata for _, obj in self._everything.find(OWNER, meta.uid)]
+        dependents = [obj.metadata for _, obj in self._all_objects.find(OWNER, meta.uid)]
         for dependent in dependents:
             if dependent.deletionTimestamp is None:
                 self._look_at(dependent.uid)
@@ -97,7 +97,7 @@ class GarbageCollector:
             await remove_finalizer(self._client, resource, meta, FOREGROUND)
 
     async def _orphan(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
-        dependents = self._everything.find(OWNER, meta.uid)
+        dependents = self._all_objects.find(OWNER, meta.uid)
         await asyncio.gather(
             *(
                 self._set_owners(
@@ -110,7 +110,7 @@ class GarbageCollector:
 
     async def _dependent(self, resource: Resource[Metadata], meta: ObjectMeta) -> None:
         states = {one.uid: await self._state(meta, one) for one in meta.ownerReferences}
-        verdict = fate(meta, states, has_dependents=bool(self._everything.find(OWNER, meta.uid)))
+        verdict = fate(meta, states, has_dependents=bool(self._all_objects.find(OWNER, meta.uid)))
         if verdict.owners is not None:
             await self._set_owners(resource, meta, verdict.owners)
         elif verdict.delete is not None:
@@ -122,9 +122,9 @@ class GarbageCollector:
     async def _state(self, dependent: ObjectMeta, reference: OwnerReference) -> Owner:
         if reference.uid in self._absent:
             return Owner.ABSENT
-        if found := self._everything.find(UID, reference.uid):
+        if found := self._all_objects.find(UID, reference.uid):
             return state_of(found[0][1].metadata)
-        resource = self._everything.kind(reference.apiVersion, reference.kind)
+        resource = self._all_objects.kind(reference.apiVersion, reference.kind)
         if resource is None:
             # Not known is not the same as gone: its CustomResourceDefinition may come back.
             self._of_unknown_kinds.add(dependent.uid)
