@@ -49,7 +49,7 @@ STAGES: dict[str, list[Step]] = {
     "faults": [Step("fault tests", pytest("tests/faults"), minutes=40)],
     # Of the tests that need no server as many as there is time for, others after each commit; `make mutants` tries all.
     "mutants": [
-        Step("some mutants", [*HACK, "hack/mutants.py", "--tests-are-green", "--minutes=3", "tests/unit"], minutes=20)
+        Step("some mutants", [*HACK, "hack/mutants.py", "--tests-are-green", "--minutes=1.5", "tests/unit"], minutes=20)
     ],
 }
 
