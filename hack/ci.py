@@ -53,8 +53,9 @@ STAGES: dict[str, list[Step]] = {
     ],
 }
 
-# Groups run one after the other, the lanes of a group side by side. The kube tests beside the local and fault tests take
-# 24 minutes instead of 35, but two tests of processes were red in one of two such runs: until they hold, each runs alone.
+# Groups run one after the other, the lanes of a group side by side. With the kube tests beside the local and fault
+# tests CI takes 24 minutes instead of 35, but two tests were red in one of two such runs: until they hold, each tier
+# runs alone.
 GROUPS = [[["check"]], [["unit"]], [["build"]], [["local"]], [["kube"]], [["faults"]], [["mutants"]]]
 
 
