@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from equipment.fault_proxy.history import Exchange
 from equipment.fault_proxy.kill import When
@@ -22,7 +23,10 @@ class CrashPoint:
 
 
 def crash_points(clean_run: Iterable[Exchange]) -> list[CrashPoint]:
-    """Two points for each write of a clean run: the server never saw it, and the server did it but no answer came."""
+    """Two points for each write of a clean run: the server never saw it, and the server did it but no answer came.
+
+    A write that the server refused as a Conflict does not count: another run may need none, and never gets so far.
+    """
     sides: tuple[When, ...] = ("before", "after")
-    writes = [exchange for exchange in clean_run if exchange.call.mutating]
+    writes = [exchange for exchange in clean_run if exchange.call.mutating and exchange.status != HTTPStatus.CONFLICT]
     return [CrashPoint(n, when, str(exchange.call)) for n, exchange in enumerate(writes, 1) for when in sides]
