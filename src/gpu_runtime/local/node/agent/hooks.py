@@ -46,7 +46,8 @@ class Hooks:
             return
         key = (pod.metadata.uid, (run.name, run.attempt))
         if key not in self.stopping:
-            self.stopping.add(key)
+            # A key stays until its pod is gone: a hook must not run again while the program ends.
+            self.stopping = {known for known in self.stopping if self.runtime.get(known[0]) is not None} | {key}
             self.tasks.create_task(self._hook_then_stop(pod, container, run, handler, grace))
 
     async def _hook_then_stop(
@@ -57,7 +58,6 @@ class Hooks:
             self.say(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
         left = grace - (time.monotonic() - began)
         await self._ask_to_stop(pod, run, max(left, MINIMUM_GRACE_SECONDS))
-        self.stopping.discard((pod.metadata.uid, (run.name, run.attempt)))
 
     async def _ask_to_stop(self, pod: Pod, run: ContainerRun, grace: float) -> None:
         with contextlib.suppress(UnknownPod, ShimGone, ShimRefused):  # it has ended already
