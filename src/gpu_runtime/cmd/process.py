@@ -1,4 +1,4 @@
-"""What one process of the product is, declared once.
+"""What one process of the product is, declared once. `cmd/processes.py` holds the declarations.
 
 Its command, its settings, its place in `up`, its permissions, its manifests and its row in the docs follow from this.
 `gpu-runtime --help` reads every declaration, so a declaration names code as `module:attribute` and imports none of it.

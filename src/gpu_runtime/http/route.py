@@ -16,7 +16,7 @@ from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.validation import FieldError, validate
 from gpu_runtime.http.deadline import deadline
 from gpu_runtime.rest.errors import InvalidRequest
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.service.services import Services
 
 B = TypeVar("B", bound=msgspec.Struct)

@@ -1,1 +1,1 @@
-"""The REST contract as types: requests, views and errors. A client needs only this package and `api`."""
+"""The REST contract as types: requests with their validation, views and errors. A client needs this and `api` alone."""

@@ -12,7 +12,7 @@ import pytest
 from gpu_runtime.http.openapi import document, text
 from gpu_runtime.http.route import AnyRoute
 from gpu_runtime.http.routes import ROUTES
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "openapi.json"
 

@@ -15,7 +15,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.store import Store
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.rest.views import UnitView
 from gpu_runtime.service.cluster import GPU_UNITS

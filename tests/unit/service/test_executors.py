@@ -6,7 +6,7 @@ from typing import Any
 
 from equipment.mutation import mutant
 from gpu_runtime.rest.errors import OperationConflict, SpecConflict
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockPool, CreateStockUnits
 from gpu_runtime.service.cluster import OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.operations.flow import carry_out

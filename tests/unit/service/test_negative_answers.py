@@ -13,7 +13,7 @@ from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.rest.errors import Clash, InsufficientCapacity, Missing, SpecConflict, Unavailable
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.stock.nodes import NODES

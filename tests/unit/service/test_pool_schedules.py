@@ -14,7 +14,7 @@ from gpu_runtime.controllers.stockpool.reconcile import StockPoolReconciler
 from gpu_runtime.kube.errors import Conflict, NotFound, Unreachable
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import Missing
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import OPERATIONS, STOCK_POOLS
 from unit.service.exploration.memory import Process, Turn

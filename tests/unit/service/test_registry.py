@@ -18,7 +18,7 @@ from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation, Opera
 from gpu_runtime.kube.decoding import Page
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import Missing, OperationConflict
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.views import JobType
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.operations.executor import AnyExecutor, Done, Executor, HeldObject, object_lives

@@ -14,7 +14,7 @@ from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.kube.errors import Forbidden
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.rest.errors import AlreadyExists, Clash, InsufficientCapacity, OperationConflict
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockPool, CreateStockUnits
 from gpu_runtime.rest.views import Job
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS

@@ -17,7 +17,7 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.kube.decoding import Page, Skipped
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import SpecConflict
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.operations.sweeper import Idle

@@ -11,7 +11,7 @@ from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.children import identity
 from gpu_runtime.rest.errors import AlreadyExists, ServiceError, Unavailable
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockPool
 from gpu_runtime.service.cluster import STOCK_POOLS, Cluster
 from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal

@@ -18,7 +18,7 @@ from gpu_runtime.api.v1alpha1.stock_batch import listed_uid, unit_name, with_uni
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.client import Query
 from gpu_runtime.rest.errors import ServiceError, SpecConflict, Unavailable
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal

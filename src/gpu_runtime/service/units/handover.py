@@ -2,7 +2,7 @@
 
 Each executor follows the operation's record. Several executors may run at once, and each may die at any line. Then the
 next executor undoes the hand-over if the record is not committed, and completes it if it is. The commit is
-`Operations.succeed`.
+`Operations.succeed` in `service/operations/records.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpu_runtime.rest.errors import (
     ServiceError,
     Unavailable,
 )
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal

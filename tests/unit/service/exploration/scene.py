@@ -27,7 +27,7 @@ from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.operations.records import Operations, unfinished

@@ -29,7 +29,7 @@ from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.errors import Conflict, KubeError, NotFound, Unreachable
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateStockUnits
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.operations.records import Operations

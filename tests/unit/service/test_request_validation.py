@@ -10,7 +10,7 @@ from msgspec import UNSET
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
 from gpu_runtime.rest.errors import InvalidRequest
-from gpu_runtime.rest.parsing import parse
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
 from gpu_runtime.service.units.units import changed_spec, spec_patch
 
@@ -46,7 +46,7 @@ def test_a_probe_has_one_action_on_a_port_that_exists(probe: dict[str, Any], fie
     assert errors({**UNIT, "template": {"ports": PORTS, "readinessProbe": probe}}).keys() == {field}
 
 
-@mutant("rest/parsing.py", "or any(error.field.startswith(name) for error in found)", "")
+@mutant("rest/request_validation.py", "or any(error.field.startswith(name) for error in found)", "")
 def test_a_part_of_the_wrong_shape_is_judged_by_its_shape_alone() -> None:
     assert errors({**UNIT, "template": {"ports": "http"}, "access": {"primaryPort": 80}}).keys() == {
         "template.ports",
@@ -54,7 +54,7 @@ def test_a_part_of_the_wrong_shape_is_judged_by_its_shape_alone() -> None:
     }
 
 
-@mutant("rest/parsing.py", '("template" not in sent and not partial)', '"template" not in sent')
+@mutant("rest/request_validation.py", '("template" not in sent and not partial)', '"template" not in sent')
 def test_an_update_of_the_access_alone_is_not_compared_with_a_template_that_it_does_not_name() -> None:
     access = {"access": {"primaryPort": "http"}}
     assert parse(UpdateGPUUnit, access, partial=True).template is UNSET
