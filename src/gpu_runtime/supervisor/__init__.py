@@ -1,1 +1,1 @@
-"""Runs other processes: starts them in order, watches, restarts and stops them. Knows nothing of what they do."""
+"""Runs other processes: starts them in order, watches, restarts and stops them. Does not depend on what they do."""

@@ -1,4 +1,4 @@
-"""A part of the cluster as a process of its own: told when to begin, restarted when it dies, never orphaned."""
+"""Runs a part of the cluster as a child process: tells it when to begin, restarts it, never leaves it orphaned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESTARTS = Exponential(0.1, 10.0)
 
 
 class Child:
-    """One process, run as a module of ours. Its standard input is its tie to us: when that ends, so does the child."""
+    """One child process that runs a Python module. The child exits when its standard input closes."""
 
     def __init__(
         self,
@@ -55,21 +55,21 @@ class Child:
 
     @property
     def problem(self) -> str | None:
-        """Why it does not work now."""
+        """Why the child is not ready; None when it is ready."""
         return None if self.ready.is_set() else self._state
 
     def begin(self) -> None:
-        """What it needs is there: it may work from now on. Until then it only loads."""
+        """Lets the child work: its dependencies are available. Before this call the child only loads its code."""
         self._begin.set()
 
     async def run(self) -> None:
-        """Keeps it running until `stop`."""
+        """Keeps the child running until `stop`."""
         failures = 0
         while not self._stopping.is_set():
             code = await self._once()
             if self._stopping.is_set():
                 return
-            failures = 0 if self.ready.is_set() else failures + 1  # one that came so far may well do so again
+            failures = 0 if self.ready.is_set() else failures + 1  # it was ready, so a restart is likely to work
             self._not_ready(f"{ending(code)}; being started again")
             self.starts += 1
             wait = RESTARTS.after(failures)
@@ -85,20 +85,20 @@ class Child:
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a signal from the terminal reaches us alone, and we end things in order
+            start_new_session=True,  # Ctrl-C reaches only the parent, which stops its children in order
         )
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             await self._begin.wait()
             process.stdin.write(BEGIN)
-            line = await process.stdout.readline()  # loading may take its time
+            line = await process.stdout.readline()  # no timeout: loading may take long
             while line:
                 text = line.decode(errors="replace").rstrip()
                 if text == READY:
                     self.ready.set()
                 elif text != ALIVE and self.starts == 1:
-                    self._say(text)  # what it says of itself is the same at every start
+                    self._say(text)  # every start prints the same lines: show them once
                 line = await self._next_line(process.stdout)
             return await process.wait()
         except TimeoutError:
@@ -111,7 +111,7 @@ class Child:
                 await process.wait()
 
     async def _next_line(self, output: asyncio.StreamReader) -> bytes:
-        """What it says next; TimeoutError when it has said nothing for too long."""
+        """The next line of the child. Raises TimeoutError when the child prints nothing for `silent_seconds`."""
         for _ in range(LISTENS - 1):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._silent_seconds / LISTENS):
@@ -120,7 +120,7 @@ class Child:
             return await output.readline()
 
     async def stop(self, seconds: float) -> None:
-        """Asks it to end, and kills it when it does not in time."""
+        """Sends SIGTERM, and SIGKILL if the child has not ended after `seconds`."""
         self._stopping.set()
         self._not_ready("stopping")
         process = self._process
@@ -137,13 +137,13 @@ class Child:
 
 
 async def told_to_begin() -> None:
-    """For the child: waits for the word to begin. From then on it says that it lives, and ends when its parent has."""
+    """Called by the child: waits for BEGIN, then prints ALIVE regularly. The child exits when its parent dies."""
     loop = asyncio.get_running_loop()
     begin: asyncio.Future[None] = loop.create_future()
 
     def on_input() -> None:
         if not os.read(0, 64):
-            os._exit(1)  # the parent died: a successor takes over, and two at once would get in each other's way
+            os._exit(1)  # the parent died: the next parent starts a new child, and two must not run at once
         if not begin.done():
             begin.set_result(None)
 

@@ -1,4 +1,4 @@
-"""What a supervisor has to tell."""
+"""Events that a supervisor reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ready:
-    """The process can do its work, `seconds` after it was started."""
+    """The process is ready, `seconds` after its start."""
 
     name: str
     seconds: float
@@ -18,7 +18,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Died:
-    """The process ended unasked, and is started again. One that gave no answer for `silent` seconds was killed."""
+    """The process ended without being stopped and is restarted. `silent`: it hung so many seconds, then was killed."""
 
     name: str
     how: str
@@ -28,7 +28,7 @@ class Died:
 
 @dataclass(frozen=True)
 class Ended:
-    """The process was stopped and took `seconds` for it; `killed` when it did not end by itself in time."""
+    """The process was stopped, which took `seconds`. `killed`: it did not end in time after SIGTERM."""
 
     name: str
     seconds: float

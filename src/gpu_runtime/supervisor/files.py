@@ -1,6 +1,6 @@
-"""Writes files as a whole: after a crash or on a full disk a file has its old or its new content, never half.
+"""Writes files atomically: after a crash or on a full disk a file has its old or its new content, never a part.
 
-Imports only the standard library, because pods' shims load it.
+This module imports only the standard library, because the shims of pods load it.
 """
 
 # The shims do not load pathlib.
@@ -13,9 +13,10 @@ from contextlib import suppress
 
 
 def write_private(path: str | os.PathLike[str], content: bytes, *, sync: bool = True) -> None:
-    """Replaces the file as a whole; only its owner may read it. OSError leaves what was there before.
+    """Replaces the file atomically; only its owner may read it. On OSError the old file stays.
 
-    Without `sync` a power cut may lose the file or leave it empty: only for files that a reboot makes useless.
+    Without `sync` a power cut may lose the file or leave it empty. Use that only for files that are useless after a
+    reboot.
     """
     folder, name = os.path.split(os.fspath(path))
     draft = os.path.join(folder, f".{name}.draft")
@@ -37,7 +38,7 @@ def write_private(path: str | os.PathLike[str], content: bytes, *, sync: bool = 
 
 
 def write_all(descriptor: int, content: bytes, at: int | None = None) -> None:
-    """Writes every byte. On a full disk the kernel first writes a part, and fails only at the next call."""
+    """Writes every byte. On a full disk one call writes a part without an error; only the next call fails."""
     done = 0
     while done < len(content):
         rest = content[done:]

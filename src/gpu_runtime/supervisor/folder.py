@@ -1,4 +1,4 @@
-"""Where a supervisor keeps its files, and what it writes down about each process for those who come after it."""
+"""The files of a supervisor, and its record of each process, which a later supervisor reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Folder:
         return self.root / "config" / f"{name}.yaml"
 
     def make(self) -> None:
-        """Nobody else may read it: logs and settings may tell what is not theirs."""
+        """Creates the folders, readable by their owner only: logs and settings may contain private data."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for inner in ("run", "logs", "config"):
             (self.root / inner).mkdir(mode=0o700, exist_ok=True)
@@ -55,12 +55,12 @@ class Folder:
         write_private(self._record(record.name), msgspec.json.encode(record))
 
     def forget(self, name: str) -> None:
-        """Removes the record of a process that has ended. One that cannot be removed does no harm."""
+        """Removes the record of a process that has ended. A record that cannot be removed does no harm."""
         with suppress(OSError):
             self._record(name).unlink()
 
     def records(self) -> list[Record]:
-        """What was written down, in the order of starting; a file that cannot be read says nothing."""
+        """All records in start order. Files that cannot be read are skipped."""
         found = []
         for path in (self.root / "run").glob("*.json"):
             try:

@@ -1,4 +1,4 @@
-"""One supervisor a data directory: a lock of the kernel, which no crash leaves behind."""
+"""The lock of a data directory: at most one supervisor. It is a kernel lock, so a crash releases it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpu_runtime.supervisor.identity import Identity
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who runs on a data directory."""
+    """The process that holds the lock of a data directory."""
 
     identity: Identity
     since: datetime
 
 
 class Held(Exception):
-    """Somebody else runs on the data directory."""
+    """Another process holds the lock of the data directory."""
 
     def __init__(self, holder: Holder | None) -> None:
         self.holder = holder
@@ -35,8 +35,8 @@ class Held(Exception):
 
 @contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Holds the lock inside the block; `Held` says who has it."""
-    # Not passed on to children: one that outlives us must not hold the directory.
+    """Holds the lock inside the block. Raises `Held` when another process has the lock."""
+    # Children must not inherit the lock: a child that outlives this process would keep the directory locked.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -45,7 +45,7 @@ def hold(path: Path) -> Iterator[None]:
             raise Held(_read(path)) from None
         me = Identity.of(os.getpid())
         assert me is not None
-        with suppress(OSError):  # the lock holds without a name in it, and `down` must work on a full disk
+        with suppress(OSError):  # the lock works without its content, and `down` must work on a full disk
             os.ftruncate(handle, 0)
             os.pwrite(handle, msgspec.json.encode(Holder(me, datetime.now(UTC))), 0)
         yield
@@ -56,7 +56,7 @@ def hold(path: Path) -> Iterator[None]:
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock now, if anybody does."""
+    """The process that holds the lock now, if any."""
     found = _read(path)
     return found if found is not None and found.identity.running() else None
 

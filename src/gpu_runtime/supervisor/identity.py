@@ -1,4 +1,4 @@
-"""Which process is meant: a process id alone is used again, together with its start it never is."""
+"""Identifies a process. The kernel reuses process ids, but never the same id with the same start time and boot."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-STARTED_FIELD = 19  # of /proc/PID/stat, counted from the state, which follows the name in brackets
+STARTED_FIELD = 19  # index in /proc/PID/stat, counted from the state field after the name in brackets
 ENDED = ("Z", "X")
 
 
 class Identity(Struct, frozen=True):
-    """One process of one boot of this machine."""
+    """One process: its id, its start time and the boot of this machine."""
 
     pid: int
     started: str
@@ -21,9 +21,9 @@ class Identity(Struct, frozen=True):
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
-        """The process that has this id now; None when there is none, or only its exit status is left."""
+        """The process that has this id now; None when there is none or it is a zombie."""
         try:
-            # The name in brackets may hold anything, brackets and spaces too.
+            # The name in brackets may contain brackets and spaces, so split after the last bracket.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return None
@@ -33,7 +33,7 @@ class Identity(Struct, frozen=True):
         return self == Identity.of(self.pid)
 
     def open(self) -> int | None:
-        """A handle of the process, which can never come to mean another one; None when it has ended."""
+        """A pidfd of the process, which never refers to another process; None when the process has ended."""
         try:
             handle = os.pidfd_open(self.pid)
         except OSError:

@@ -1,4 +1,4 @@
-"""Whose port it is: an answer proves something only when it comes from the process that was asked."""
+"""Which process listens on a port. A probe counts only when the expected process has answered it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LISTEN = "0A"
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether the process holds a listening socket of the port."""
+    """Whether the process has a listening socket on this port."""
     return not _sockets_of(pid).isdisjoint(_listeners(port))
 
 
@@ -33,6 +33,6 @@ def _sockets_of(pid: int) -> set[str]:
     except OSError:
         return found
     for handle in handles:
-        with suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # the process closed it meanwhile
             found.add(str(handle.readlink()))
     return found

@@ -1,4 +1,4 @@
-"""Asking a process whether it is ready."""
+"""Readiness probes over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Answer(msgspec.Struct):
 
 
 async def problem(url: str) -> str | None:
-    """None when the process at `url` is ready, else what it says is missing, or that it does not answer."""
+    """None when the process at `url` is ready; else the problem that it reports, or "does not answer"."""
     answer = await _ask(url)
     if answer is None:
         return "does not answer"
@@ -28,7 +28,7 @@ async def problem(url: str) -> str | None:
 
 
 async def answers(url: str) -> bool:
-    """Whether the process at `url` says anything at all."""
+    """Whether the process at `url` answers, with any status."""
     return await _ask(url) is not None
 
 
@@ -41,7 +41,7 @@ async def _ask(url: str) -> tuple[int, bytes] | None:
 
 
 async def _get(url: str) -> tuple[int, bytes]:
-    """One request on a connection of its own, which is closed when this returns: processes come and go here."""
+    """Sends one request on a new connection. No connection is kept: the process may restart at any time."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(
         parts.hostname, parts.port, limit=LARGEST_ANSWER, ssl=_any_certificate() if parts.scheme == "https" else None
@@ -67,7 +67,7 @@ def _missing(status: int, body: bytes) -> str:
 
 @cache
 def _any_certificate() -> ssl.SSLContext:
-    """A readiness answer over TLS of our own making is not worth a CA: nothing secret is sent, nothing is trusted."""
+    """TLS without certificate checks, so no CA is needed: a probe sends no secret and trusts nothing in the answer."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""A running process, started by us or left behind by another supervisor."""
+"""A running process: started by this supervisor, or left running by an earlier one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KILL_SECONDS = 10.0
 
 
 class Process:
-    """Knows when the process ends, whoever's child it is, and never signals another that got its id."""
+    """Notices the end of a process, child or not. Never signals another process that got the same process id."""
 
     def __init__(self, identity: Identity, handle: int, child: subprocess.Popen[bytes] | None = None) -> None:
         self.identity = identity
@@ -30,7 +30,7 @@ class Process:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
-        """Starts a child with a session of its own: a Ctrl-C on the terminal is for the supervisor alone."""
+        """Starts a child in its own session, so that Ctrl-C on the terminal reaches only the supervisor."""
         with log.open("ab") as out:
             child = subprocess.Popen(
                 list(command),
@@ -40,13 +40,13 @@ class Process:
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
-        handle = os.pidfd_open(child.pid)  # cannot fail: until we wait for it, the child's id is taken
+        handle = os.pidfd_open(child.pid)  # cannot fail: the kernel keeps the child's id until we wait for the child
         identity = Identity.of(child.pid) or Identity(child.pid, "", "")
         return cls(identity, handle, child)
 
     @classmethod
     def adopt(cls, identity: Identity) -> Process | None:
-        """The process of an earlier supervisor, if it still runs."""
+        """Takes over a process of an earlier supervisor; None when the process has ended."""
         handle = identity.open()
         return cls(identity, handle) if handle is not None else None
 
@@ -56,7 +56,7 @@ class Process:
                 signal.pidfd_send_signal(self._handle, number)
 
     async def stop(self, seconds: float) -> bool:
-        """Asks it to end and waits; False when it had to be killed."""
+        """Sends SIGTERM and waits, then sends SIGKILL. Returns False when SIGKILL was needed."""
         self.signal(signal.SIGTERM)
         if await self.ends_within(seconds):
             return True
@@ -65,18 +65,18 @@ class Process:
         return False
 
     def kill(self) -> None:
-        """Ends it without its farewell."""
+        """Sends SIGKILL: the process cannot clean up."""
         self.signal(signal.SIGKILL)
 
     def release(self) -> None:
-        """Stops watching; the process itself is left alone."""
+        """Stops watching the process. The process keeps running."""
         if self._handle is not None:
             asyncio.get_running_loop().remove_reader(self._handle)
             os.close(self._handle)
             self._handle = None
 
     async def ends_within(self, seconds: float) -> bool:
-        """Waits for its end, and no longer than this."""
+        """Waits at most `seconds` for the process to end. Returns whether it ended."""
         try:
             async with asyncio.timeout(seconds):
                 await self.ended.wait()

@@ -1,4 +1,4 @@
-"""What is to be run."""
+"""The programs that a supervisor runs, and the order in which they start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STOP_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Program:
-    """One process: its command, where it says that it is ready, and what must be ready before it."""
+    """One program: its command, its readiness URL, and the programs that must be ready before it starts."""
 
     name: str
     command: Sequence[str]
@@ -31,7 +31,7 @@ class Program:
     stop_seconds: float = STOP_SECONDS
 
     def digest(self) -> str:
-        """Differs when a running process would not be what starting it again gives."""
+        """Changes when the command, environment or files change: then a running process must not be adopted."""
         told = sha256(repr((list(self.command), sorted(self.environment.items()))).encode())
         for path in self.files:
             told.update(path.read_bytes())
@@ -39,7 +39,7 @@ class Program:
 
 
 def levels(programs: Sequence[Program]) -> list[list[Program]]:
-    """Groups in the order of starting: each needs only what stands in groups before it."""
+    """Groups of programs in start order. A program depends only on programs of earlier groups."""
     waiting = {program.name: program for program in programs}
     ordered: list[list[Program]] = []
     while waiting:

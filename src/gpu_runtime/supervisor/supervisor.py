@@ -15,7 +15,7 @@ from gpu_runtime.supervisor.watcher import Patience, Watcher
 
 
 class Supervisor:
-    """Starts programs in the order of their needs, keeps them running, and stops them in reverse."""
+    """Starts programs in dependency order, keeps them running, and stops them in reverse order."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Supervisor:
         self._watchers: dict[str, Watcher] = {}
 
     async def run(self, stop: asyncio.Event, *, all_ready: Callable[[], None] = lambda: None) -> None:
-        """Runs until `stop`; StartFailed when a program cannot be started. Either way nothing is left running."""
+        """Runs until `stop` is set. Raises StartFailed when a program cannot start. No process remains."""
         self._watchers = {
             program.name: Watcher(program, order, self._folder, self._tell, self._patience)
             for order, level in enumerate(self._levels)
@@ -40,11 +40,11 @@ class Supervisor:
         try:
             await _until(stop, self._work(all_ready))
         finally:
-            # Cancelling this would leave processes behind.
+            # Shielded: a cancelled `_stop` would leave processes running.
             await asyncio.shield(self._stop())
 
     def hurry(self) -> None:
-        """Kills what is still running; for a person who asks a second time."""
+        """Kills all processes that still run. Called on the second signal."""
         for watcher in self._watchers.values():
             watcher.kill()
 
@@ -71,13 +71,13 @@ class Supervisor:
     async def _stop(self) -> None:
         for level in reversed(self._levels):
             await asyncio.gather(*(self._watchers[program.name].stop() for program in level))
-        await end_leftovers(self._folder, self._tell)  # those that it did not come to adopt
+        await end_leftovers(self._folder, self._tell)  # leftovers that were adoptable but not adopted yet
 
 
 async def end_leftovers(
     folder: Folder, tell: Callable[[Event], None], keep: Sequence[Program] = ()
 ) -> dict[str, Record]:
-    """Ends what an earlier supervisor left running, the last started first; gives back those that can be adopted."""
+    """Ends the processes that an earlier supervisor left, last started first. Returns those that can be adopted."""
     wanted = {program.name: program.digest() for program in keep}
     adoptable: dict[str, Record] = {}
     for record in reversed(folder.records()):

@@ -19,9 +19,9 @@ from gpu_runtime.supervisor.process import Process
 from gpu_runtime.supervisor.program import Program
 
 POLL_SECONDS = 0.03
-POLL_SHARE = 0.05  # of the time waited so far: a start that takes a minute is not asked two thousand times
-ASKED_IN_SILENCE = 6  # how often a silent process is asked before it counts as hung
-EXIT_MISUSE = 2  # of a process that calls its settings or arguments wrong: starting it again cannot help
+POLL_SHARE = 0.05  # of the time waited so far: a start of a minute does not cost 2000 probes
+ASKED_IN_SILENCE = 6  # probes of a silent process before it counts as hung
+EXIT_MISUSE = 2  # a process exits so when its settings or arguments are wrong: a restart cannot help
 LARGEST_LOG = 32 * 1024 * 1024
 TAIL_LINES = 8
 TAIL_BYTES = 16 * 1024
@@ -43,7 +43,7 @@ class Patience:
 
 
 class Watcher:
-    """Starts the program, or adopts what an earlier supervisor left, and starts it again whenever it ends."""
+    """Starts the program, or adopts the process of an earlier supervisor, and restarts it whenever it ends."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Watcher:
         self._log_began = 0
 
     async def start(self, leftover: Record | None, serving: asyncio.Event) -> None:
-        """Returns when the process is ready for the first time; StartFailed when it will not be.
+        """Returns when the process is ready for the first time. Raises StartFailed when it cannot become ready.
 
-        `serving` is set before, when it serves and what is to be prepared then is done.
+        Sets `serving` earlier: as soon as the process serves and `program.prepare` is done.
         """
         adopted = self._adopt(leftover)
         for attempt in range(1, self._patience.first_attempts + 1):
@@ -98,7 +98,7 @@ class Watcher:
         raise self._failure(self._running().how)
 
     async def keep(self) -> None:
-        """Runs until stopped: whenever the process ends or hangs, it is started again."""
+        """Runs until `stop`: restarts the process whenever it ends or hangs."""
         while not self._stopping.is_set():
             ready_since = time.monotonic()
             silent = await self._until_ended_or_hung()
@@ -109,7 +109,7 @@ class Watcher:
             await self._again(silent)
 
     async def stop(self) -> None:
-        """Ends the process and starts no other."""
+        """Stops the process and does not restart it."""
         self._stopping.set()
         if self._process is None:
             return
@@ -119,12 +119,12 @@ class Watcher:
         self._tell(Ended(self.program.name, time.monotonic() - began, killed=not clean))
 
     def kill(self) -> None:
-        """Ends the process without its farewell; for who stops and can wait no longer."""
+        """Kills the process at once, without SIGTERM."""
         if self._process is not None:
             self._process.kill()
 
     async def _again(self, silent: float) -> None:
-        """Starts the ended process until it is ready once more."""
+        """Restarts the ended process, with back-off, until it is ready again."""
         how = self._running().how
         while not self._stopping.is_set():
             await self._pause(how, silent)
@@ -134,7 +134,7 @@ class Watcher:
             try:
                 await self._launch()
             except StartFailed as failed:
-                how, silent = failed.why, 0.0  # a full disk may have room again later
+                how, silent = failed.why, 0.0  # keep trying: a full disk may have space later
                 continue
             began = time.monotonic()
             hung = asyncio.ensure_future(self._until_ended_or_hung())
@@ -155,7 +155,7 @@ class Watcher:
         await asyncio.sleep(seconds)
 
     async def _until_ended_or_hung(self) -> float:
-        """Returns when the process has ended; one that hangs is killed for it, after so many seconds of silence."""
+        """Waits for the end of the process and kills it when it hangs. Returns the seconds it was silent, else 0."""
         process, patience = self._running(), self._patience.silent_seconds
         silent_since: float | None = None
         while not await process.ends_within(patience / ASKED_IN_SILENCE):
@@ -163,7 +163,8 @@ class Watcher:
                 silent_since = None
                 continue
             now = time.monotonic()
-            # Counted from the end of the first question: a supervisor that was itself stopped blames nobody for it.
+            # Count from the end of the first failed probe: time in which the supervisor itself was stopped
+            # (SIGSTOP) does not count against the process.
             silent_since = now if silent_since is None else silent_since
             if now - silent_since >= patience and not self._stopping.is_set():
                 process.kill()
@@ -179,7 +180,7 @@ class Watcher:
         return self._process is not None
 
     async def _launch(self) -> None:
-        """Starts the process and records it; StartFailed when the data directory cannot be written."""
+        """Starts the process and writes its record. Raises StartFailed when one of the two fails."""
         log = self._folder.log(self.program.name)
         try:
             self._log_began = rotate(log)
@@ -201,13 +202,13 @@ class Watcher:
                 )
             )
         except OSError as error:
-            # Without its record, nobody could find the process when this supervisor is killed.
+            # If this supervisor is killed, the next one finds the process only by its record.
             process.kill()
             await process.ended.wait()
             raise StartFailed(self.program.name, f"cannot be recorded: {_problem(error)}") from error
 
     async def _until_well(self, url: str, deadline: float | None = None) -> str | None:
-        """None when the process answers 200 there; what is missing when it ended or the time is up."""
+        """Waits for status 200 from `url`. Returns None then, or the problem when the process ended or time ran out."""
         process, began = self._running(), time.monotonic()
         while not process.ended.is_set():
             missing = await problem(url)
@@ -233,7 +234,7 @@ def _problem(error: OSError) -> str:
 
 
 def rotate(log: Path) -> int:
-    """Puts a log that has grown large aside; the size from which on new lines stand."""
+    """Renames a log that is too large. Returns the offset at which new lines begin."""
     try:
         size = log.stat().st_size
     except FileNotFoundError:
@@ -245,7 +246,7 @@ def rotate(log: Path) -> int:
 
 
 def tail(log: Path, began: int) -> tuple[str, ...]:
-    """The last lines since `began`."""
+    """The last lines of the log after offset `began`."""
     try:
         with log.open("rb") as file:
             end = file.seek(0, 2)
