@@ -1,1 +1,1 @@
-"""The processes: processes.py declares each one, and each has a module with its `main`."""
+"""The processes of the product. processes.py declares them; the `main` of each process is in its own module."""

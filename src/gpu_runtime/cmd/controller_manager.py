@@ -1,4 +1,4 @@
-"""The controller-manager: reconciles StockPools and GPUUnits, one elected replica at a time."""
+"""The controller-manager: reconciles StockPools and GPUUnits. Only the elected leader reconciles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def main(settings: ControllerManagerSettings, process: ProcessContext) -> 
 
 
 def build(client: Client, settings: ControllerManagerSettings) -> Manager:
-    """The manager with every controller in it."""
+    """A manager with all controllers added."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     recorder = Recorder(client, CONTROLLER_MANAGER.name, identity)
     lease = Key(settings.installNamespace, CONTROLLER_MANAGER.lease)
@@ -45,7 +45,7 @@ def build(client: Client, settings: ControllerManagerSettings) -> Manager:
 
 
 async def freeze(manager: Manager) -> None:
-    """Excludes the filled caches from garbage collection: scanning ten thousand live objects frees nothing."""
+    """Excludes the filled caches from Python's garbage collection: scanning ten thousand live objects frees nothing."""
     await manager.leading.wait()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""`gpu-runtime local-cluster`: the embedded cluster until a signal ends it."""
+"""`gpu-runtime local-cluster`: runs the embedded cluster until a signal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXIT_HELD = 3
 def run(
     data_dir: Path, gpus: int | None, port: int, missing_images: tuple[str, ...], shown: tuple[str, ...] = ()
 ) -> int:
-    """Runs until SIGTERM or SIGINT, then ends the pods in order and leaves nothing behind; the exit code."""
+    """Runs until SIGTERM or SIGINT, then stops all pods and leaves no process. Returns the exit code."""
     try:
         folders = tuple(str(Shown.parse(each)) for each in shown)
     except ValueError as error:
@@ -65,7 +65,7 @@ def _first(group: BaseExceptionGroup[BaseException], kinds: tuple[type[Exception
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201  for the person at the terminal
+    print(line, flush=True)  # noqa: T201  the user reads it in the terminal
 
 
 def _complain(problem: str) -> None:

@@ -1,4 +1,4 @@
-"""The files under config/ and docs/ that follow from the declarations of the processes."""
+"""Generates files under config/ and docs/ from the declarations of the processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_runtime.config import show
 from gpu_runtime.edge.names import split_address
 
 FOLDER = "/etc/gpu-runtime"
-ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  a Pod is reached by its own address alone
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  a Pod is reachable only at its own address
 USER = 65532
 LOCAL = """\
 # The settings of {name} on one machine: every key, with its default where one machine needs no other value.
@@ -26,7 +26,7 @@ LOCAL = """\
 
 
 def process_manifests(processes: Iterable[Process]) -> Files:
-    """Deployments, their settings and their Services, by path under config/."""
+    """The Deployments, ConfigMaps and Services of the processes, by path under config/."""
     deployed = [(process, process.cluster) for process in _sorted(processes) if process.cluster is not None]
     return {
         "manager/manager.yaml": [_deployment(process, place) for process, place in deployed],
@@ -36,7 +36,7 @@ def process_manifests(processes: Iterable[Process]) -> Files:
 
 
 def local_settings(processes: Iterable[Process]) -> Mapping[str, str]:
-    """A settings file for one machine of each process, by path under config/."""
+    """The settings file of each process for a single machine, by path under config/."""
     files = {}
     for process in processes:
         variable = f"GPU_RUNTIME_{process.name.replace('-', '_').upper()}_LOG_LEVEL"
@@ -47,7 +47,7 @@ def local_settings(processes: Iterable[Process]) -> Mapping[str, str]:
 
 
 def table(processes: Iterable[Process]) -> str:
-    """The processes for people, as Markdown."""
+    """A Markdown table of the processes, for docs/processes.md."""
     rows = [("process", "command", "HTTP", "health", "Kubernetes", "in `up`", "replicas in a cluster")]
     for process in _sorted(processes):
         http, health = _ports(process)
@@ -77,7 +77,7 @@ def _defaults(process: Process) -> dict[str, Any]:
 
 
 def _ports(process: Process) -> tuple[int, int]:
-    """The HTTP port, or 0, and the health port of the default settings."""
+    """The HTTP port (0 if the process serves no HTTP) and the health port, from the default settings."""
     settings = process.load_settings(None, {})
     return split_address(settings.httpAddr)[1] if process.http else 0, settings.health.port
 
@@ -165,7 +165,7 @@ def _probe(path: str, **timing: int) -> Manifest:
 
 
 def _service(process: Process) -> Manifest:
-    """The Service that clients of an HTTP process use; of any other process it serves its metrics alone."""
+    """The Service of a process: the HTTP port for clients, and metrics. Without HTTP it has only the metrics port."""
     http, health = _ports(process)
     ports: list[Manifest] = [{"name": "metrics", "port": health, "targetPort": "health"}]
     if process.http:

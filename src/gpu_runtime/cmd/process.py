@@ -1,7 +1,7 @@
-"""What one process of the product is, declared once. `cmd/processes.py` holds the declarations.
+"""The declaration of one process of the product. `cmd/processes.py` holds the declarations.
 
-Its command, its settings, its place in `up`, its permissions, its manifests and its row in the docs follow from this.
-`gpu-runtime --help` reads every declaration, so a declaration names code as `module:attribute` and imports none of it.
+The command, settings, role in `up`, permissions, manifests and docs of a process are derived from its declaration.
+`gpu-runtime --help` loads every declaration, so a declaration names code as `module:attribute` and does not import it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Urls = Mapping[str, str]
 
 @dataclass(frozen=True)
 class InUp:
-    """How `gpu-runtime up` runs a process. Its ports, addresses and leader election are set without being named."""
+    """How `gpu-runtime up` runs a process. `up` itself sets ports, addresses and leader election."""
 
     after: tuple[str, ...] = ()
     """Processes that are ready before this one starts. One that needs Kubernetes always waits for the cluster."""
@@ -38,7 +38,7 @@ class InUp:
 
 @dataclass(frozen=True)
 class InCluster:
-    """The Deployment of a process in config/manager. Ports, addresses and host names are set without being named."""
+    """The Deployment of a process in config/manager. The generator sets ports, addresses and host names."""
 
     replicas: int = 2
     settings: Settings = field(default_factory=dict)
@@ -48,7 +48,7 @@ class InCluster:
 
 @dataclass(frozen=True)
 class Process:
-    """One declaration. `cmd/processes.py` holds them all."""
+    """The declaration of one process. `cmd/processes.py` has all declarations."""
 
     name: str
     summary: str
@@ -83,7 +83,7 @@ class Process:
         return Permissions(self.name, self.rules, namespaces)
 
     def load_settings(self, path: Path | None, env: Mapping[str, str]) -> Any:
-        """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
+        """The effective settings: defaults, then the file, then the environment. ConfigError lists every error."""
         return import_module("gpu_runtime.config").load(self.name, _attribute(self.settings), path, env)
 
     def settings_on_one_machine(self) -> Settings:

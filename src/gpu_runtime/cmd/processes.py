@@ -1,4 +1,4 @@
-"""Every process of the product, in the order in which `up` lists them. A new process is one more declaration here."""
+"""All processes of the product, in the order in which `up` lists them. To add a process, declare it here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTROLLER_MANAGER = Process(
         Rule(GROUP, ("gpuunits",), (*READ, "patch", "delete")),
         Rule(GROUP, ("operations",), ("list", "watch")),
         Rule(GROUP, ("stockpools/status", "gpuunits/status"), ("update",)),
-        # Owner references that block an owner's deletion need it where clusters check for that.
+        # Needed to set `blockOwnerDeletion` in owner references, on clusters with OwnerReferencesPermissionEnforcement.
         Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),
         Rule("apps", ("deployments",), (*READ, "create", "patch", "delete")),
         Rule("apps", ("replicasets",), ("list", "watch")),
@@ -65,7 +65,7 @@ PROXY = Process(
         Rule(GROUP, ("gpuunits",), ("list", "watch")),
         Rule("discovery.k8s.io", ("endpointslices",), ("list", "watch")),
     ),
-    # People see its port in links: 8090 beside 8080.
+    # Users see this port in links: 8090 by default, next to 8080 of the API.
     up=InUp(port=10, variable="GPU_RUNTIME_UNITS_URL", pages={"Units": "/units/NAMESPACE/NAME/"}),
 )
 

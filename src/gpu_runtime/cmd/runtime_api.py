@@ -1,4 +1,4 @@
-"""The runtime-api: REST API, Swagger, and the work that belongs to them. Any number of replicas."""
+"""The runtime-api: serves the REST API and Swagger, and runs their background work. Any number of replicas."""
 
 from __future__ import annotations
 

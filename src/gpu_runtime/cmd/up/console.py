@@ -1,4 +1,4 @@
-"""What a person reads while it runs."""
+"""The terminal output of `gpu-runtime up`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _ended(event: Ended) -> str:
 
 
 def welcome(layout: Layout, ports: Ports, kubeconfig: Path, machine: Iterable[str] = ()) -> None:
-    """What the machine allows, the addresses of the product, and a first command to paste."""
+    """Prints what this machine supports, the URLs of the product, and first commands to paste."""
     urls = ports.urls()
     api = urls[RUNTIME_API.name]
     pages = [
@@ -76,7 +76,7 @@ def complain(line: str) -> None:
 
 
 def failed(failure: StartFailed, log: Path) -> None:
-    """Why it could not start, with the last lines of its log."""
+    """Prints why a process could not start, with the last lines of its log."""
     complain(str(failure))
     for line in failure.said:
         click.echo(f"  | {line}", err=True)

@@ -1,4 +1,4 @@
-"""`gpu-runtime down`: ends what runs on a data directory, supervised or left behind."""
+"""`gpu-runtime down`: stops all processes of a data directory, also those that a killed supervisor left."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpu_runtime.supervisor.holder import Held, Holder, hold, holder
 from gpu_runtime.supervisor.process import Process
 from gpu_runtime.supervisor.supervisor import end_leftovers
 
-STOP_SECONDS = 180.0  # what all processes together may take, each within its own limit
+STOP_SECONDS = 180.0  # for all processes together; each one also has its own limit
 POD_GRACE_SECONDS = 5.0
 EXIT_FAILED = 1
 
 
 def down(layout: Layout) -> int:
-    """Returns when nothing runs any more; 1 when something had to be killed."""
+    """Stops everything, then returns the exit code: 1 when `up` had to be killed or the directory cannot be used."""
     if not layout.supervised.lock.exists():
         console.say(f"nothing runs on {layout.root}")
         return 0
@@ -43,8 +43,8 @@ async def _end(layout: Layout) -> int:
 
 
 async def _end_pods(layout: Layout) -> int | None:
-    """Ends pods that a killed cluster left running. Returns how many; None when another process uses them."""
-    from gpu_runtime.local.cluster.cluster import LOCK  # noqa: PLC0415  it loads a whole API server
+    """Stops the pods that a killed cluster left running. Returns their number; None when another process uses them."""
+    from gpu_runtime.local.cluster.cluster import LOCK  # noqa: PLC0415  slow import: loads the API server
     from gpu_runtime.local.node.leftovers import end_pods  # noqa: PLC0415
     from gpu_runtime.local.node.runtime import AlreadyRunning  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Installs what a cluster must have before the product's processes start: kinds, namespaces, priority classes."""
+"""Installs what the product needs in a cluster before its processes start: CRDs, namespaces, priority classes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def priority_classes() -> list[Document]:
 
 
 async def install(kubeconfig: Path) -> None:
-    """Creates what is missing and updates the kinds. Returns when the kinds are served."""
+    """Creates missing objects and updates the CRDs. Returns when the API server serves the CRDs."""
     try:
         async with Client(load_config(kubeconfig), user_agent="gpu-runtime-up") as client:
             async with asyncio.timeout(SERVED_SECONDS):
@@ -65,7 +65,7 @@ async def install(kubeconfig: Path) -> None:
 
 
 async def _ensure(client: Client, collection: str, document: Document) -> bool:
-    """Creates the object; False when there is one of its name."""
+    """Creates the object. Returns False when an object of this name exists."""
     name = document["metadata"]["name"]
     try:
         await client.request("POST", collection, body=document, subject=f"create {document['kind']} {name}")
@@ -82,7 +82,7 @@ async def _define(client: Client, document: Document) -> None:
         live = await _read(client, path)
         if not current:
             try:
-                # A PUT without a change writes nothing; a definition of another version of the product is replaced.
+                # This replaces a CRD of another product version. If nothing changed, the PUT writes nothing.
                 await client.request("PUT", path, body={**live, "spec": document["spec"]}, subject=f"update {name}")
             except Conflict:
                 continue

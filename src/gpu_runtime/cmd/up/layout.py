@@ -1,4 +1,4 @@
-"""Where an installation on this machine keeps its things, and which ports it was last given."""
+"""The data directory of an installation on this machine, and the ports of its last start."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ LOOPBACK = "127.0.0.1"
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
-    """Ports of this machine's loopback: of the embedded cluster, and of each process by its name."""
+    """Ports on loopback: of the embedded cluster, and of each process by name."""
 
     kubernetes: int
     http: dict[str, int]
     health: dict[str, int]
 
     def urls(self) -> dict[str, str]:
-        """Where each process that serves HTTP is reached."""
+        """The URL of each process that serves HTTP, by name."""
         return {process: f"http://{LOOPBACK}:{port}" for process, port in self.http.items()}
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """What `up` decided when it last started here; the next start decides the same where it can."""
+    """What the last `up` chose. The next `up` chooses the same if possible."""
 
     ports: Ports
     kubeconfig: str
 
 
 class EarlierPorts(msgspec.Struct, frozen=True, kw_only=True):
-    """The ports as version 0.1 wrote them at first, a field for each."""
+    """The ports in the first file format of version 0.1: one field for each port."""
 
     api: int
     proxy: int
@@ -46,7 +46,7 @@ class EarlierPorts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EarlierInstallation(msgspec.Struct, frozen=True, kw_only=True):
-    """An installation in that form: an upgrade must keep its ports, because links and kubeconfig files name them."""
+    """An installation in that format. An upgrade must keep the ports, because links and kubeconfig files name them."""
 
     ports: EarlierPorts
     kubeconfig: str
@@ -66,7 +66,7 @@ class EarlierInstallation(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Layout:
-    """The data directory. The embedded cluster keeps its things at its top and masks all of it from pods."""
+    """The data directory. The embedded cluster stores its files at the top level and hides the directory from pods."""
 
     root: Path
 
@@ -76,7 +76,7 @@ class Layout:
 
     @property
     def supervised(self) -> Folder:
-        """The supervisor's own part."""
+        """The folder of the supervisor."""
         return Folder(self.root / "up")
 
     @property
@@ -87,7 +87,7 @@ class Layout:
         write_private(self._installation, msgspec.json.encode(installation))
 
     def remembered(self) -> Installation | None:
-        """None where `up` has never run."""
+        """The installation of the last start; None if there is none or its file cannot be read."""
         try:
             written = self._installation.read_bytes()
         except OSError:

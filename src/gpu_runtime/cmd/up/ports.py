@@ -1,4 +1,4 @@
-"""Which ports to use: those of the last time, else any that are free."""
+"""Chooses ports: those of the last start if they are free, else any free ports."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpu_runtime.cmd.process import Process
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
 from gpu_runtime.errors import ConfigError
 
-# Below the ports that the kernel gives to outgoing connections, so that a port found free stays free until it is used.
+# Below the kernel's ephemeral ports: no outgoing connection takes a port between this check and its use.
 ANY = range(20_000, 32_768)
 
 
 def choose(first: int, processes: Iterable[Process], last: Ports | None, kept: frozenset[int]) -> Ports:
-    """The ports of an installation, of which the API has `first`; those in `kept` are held by its own processes."""
+    """The ports of an installation. The API gets `first`. Ports in `kept` are in use by its own processes: usable."""
     if not _usable(first, kept):
         raise ConfigError(f"port {first} of {LOOPBACK} is taken: give the API another with --port")
     last = last or Ports(kubernetes=0, http={}, health={})
@@ -39,7 +39,7 @@ def choose(first: int, processes: Iterable[Process], last: Ports | None, kept: f
 
 def _candidates(wanted: Iterable[int | None]) -> Iterator[int]:
     yield from (port for port in wanted if port)
-    # In random order, so that two `up` that start at the same time do not choose the same ports.
+    # Random order: two `up` that start at the same time do not choose the same ports.
     yield from random.sample(ANY, len(ANY))
 
 
@@ -47,7 +47,7 @@ def _usable(port: int, kept: frozenset[int]) -> bool:
     if port in kept:
         return True
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: they can bind a port in TIME_WAIT
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: a port in TIME_WAIT is usable
         try:
             probe.bind((LOOPBACK, port))
         except (OSError, OverflowError):

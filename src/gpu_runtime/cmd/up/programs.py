@@ -1,4 +1,4 @@
-"""The processes of an installation, and the order in which they need each other."""
+"""The programs that `up` supervises, and their start order."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, kubernetes_url
 from gpu_runtime.supervisor.program import Program
 
 CLUSTER = "local-cluster"
-CLUSTER_BEGINS, CLUSTER_IS_READY = "kubernetes API on ", "ready: "  # first and last line of what it says
-CLUSTER_STOP_SECONDS = 60.0  # pods are given their time to end
+CLUSTER_BEGINS, CLUSTER_IS_READY = "kubernetes API on ", "ready: "  # its first and last line at a start
+CLUSTER_STOP_SECONDS = 60.0  # includes the grace period of the pods
 COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 
 
 def cluster(
     layout: Layout, ports: Ports, gpus: int | None, shown: tuple[str, ...], prepare: Callable[[], Awaitable[None]]
 ) -> Program:
-    """The embedded cluster. Processes that need it start as soon as its API answers and `prepare` is done."""
+    """The embedded cluster. Processes that depend on it start when its API answers and `prepare` is done."""
     wanted = ("--gpus", str(gpus)) if gpus is not None else ()
     folders = tuple(part for folder in shown for part in ("--show", folder))
     return Program(
@@ -37,7 +37,7 @@ def cluster(
 
 
 def what_the_machine_allows(log: Path) -> list[str]:
-    """What the embedded cluster said at its last start about namespaces, network and GPUs."""
+    """What the embedded cluster logged at its last start about namespaces, network and GPUs."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
@@ -50,7 +50,7 @@ def what_the_machine_allows(log: Path) -> list[str]:
 def product(
     processes: Iterable[Process], settings: Mapping[str, Path], kubeconfig: Path, ports: Ports, *, own_cluster: bool
 ) -> list[Program]:
-    """The product's own processes. Those that need Kubernetes wait for the cluster that `up` starts."""
+    """The processes of the product. With `own_cluster`, those that use Kubernetes wait for the embedded cluster."""
     return [_program(process, settings[process.name], kubeconfig, ports, own_cluster) for process in processes]
 
 
@@ -69,5 +69,5 @@ def _program(process: Process, settings: Path, kubeconfig: Path, ports: Ports, o
 
 
 def _version() -> dict[str, str]:
-    """Part of a program's digest, so that a process of another version is not adopted."""
+    """The version, as part of the program's digest: `up` must not adopt a process of another version."""
     return {"GPU_RUNTIME_VERSION": version("gpu-runtime")}

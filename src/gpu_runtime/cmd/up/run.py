@@ -1,4 +1,4 @@
-"""`gpu-runtime up`, from the first line to the exit code."""
+"""`gpu-runtime up`: prepares the data directory, runs the supervisor and returns the exit code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Options:
 
 
 def up(options: Options) -> int:
-    """Runs everything until a signal, and leaves no process behind; ConfigError when the options cannot work."""
+    """Runs all processes until a signal, then stops them all. Raises ConfigError for options that cannot work."""
     if options.kubeconfig is not None and options.gpus is not None:
         raise ConfigError("--gpus is for the embedded cluster: one given by --kubeconfig has its own nodes")
     options = replace(options, shown=_folders(options))
@@ -62,7 +62,7 @@ def up(options: Options) -> int:
 
 @contextmanager
 def _writing(layout: Layout) -> Iterator[None]:
-    """A data directory that is full or read-only is a ConfigError."""
+    """Turns OSError (the data directory is full or read-only) into ConfigError."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,7 @@ def _writing(layout: Layout) -> Iterator[None]:
 
 
 def _folders(options: Options) -> tuple[str, ...]:
-    """The folders of --show with their full paths."""
+    """The folders of --show, with absolute paths."""
     if options.kubeconfig is not None and options.shown:
         raise ConfigError("--show is for the embedded cluster: one given by --kubeconfig has its own nodes")
     try:
@@ -103,9 +103,9 @@ async def _install(kubeconfig: Path, loading: Awaitable[ModuleType]) -> None:
 
 
 async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
-    """What to run and where; writes the settings files and remembers the ports."""
+    """Chooses ports, kubeconfig and programs. Writes the settings files and saves the ports."""
     layout, folder = options.layout, options.layout.supervised
-    # Loading a Kubernetes client takes as long as the start of the cluster: it happens beside it.
+    # Importing the Kubernetes client takes as long as the start of the cluster, so both run at the same time.
     loading = asyncio.get_running_loop().run_in_executor(None, import_module, "gpu_runtime.cmd.up.install")
     before = layout.remembered()
     processes = [process for process in PROCESSES.values() if process.up is not None]
@@ -124,7 +124,7 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
 
 
 def _kept(layout: Layout) -> frozenset[int]:
-    """Ports that processes of an earlier run hold, which this one adopts or ends."""
+    """Ports of processes that an earlier `up` left: this `up` adopts or ends those processes."""
     running = [record for record in layout.supervised.records() if record.identity.running()]
     urls = [url for record in running for url in (record.health, record.address)]
     return frozenset(port for url in urls if (port := urlsplit(url).port) is not None)
@@ -132,7 +132,7 @@ def _kept(layout: Layout) -> frozenset[int]:
 
 @contextmanager
 def _signals(supervisor: Supervisor) -> Iterator[asyncio.Event]:
-    """An event that the first signal sets. A second signal kills what still runs."""
+    """Yields an event that the first signal sets. A second signal kills all processes that still run."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def asked() -> None:
@@ -143,7 +143,7 @@ def _signals(supervisor: Supervisor) -> Iterator[asyncio.Event]:
         console.say("\n  stopping; once more to kill")
         stop.set()
 
-    # A signal that is ignored stays ignored: with nohup, `up` outlives its terminal.
+    # Keep ignored signals ignored: under nohup, `up` must survive the SIGHUP of its terminal.
     wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     signals = [each for each in wanted if signal.getsignal(each) is not signal.SIG_IGN]
     for each in signals:

@@ -1,4 +1,4 @@
-"""The settings file of each process: a person's own, with the ports and addresses of this installation in it."""
+"""Writes the settings file of each process: the user's settings, plus the ports and addresses of this installation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gp
 
 
 def overrides(process: Process, ports: Ports, *, own_cluster: bool = False) -> dict[str, Any]:
-    """What only this installation knows; `own_cluster` is the embedded one that `up` starts itself."""
+    """Settings that `up` decides. `own_cluster`: `up` starts the embedded cluster, so it is not shared."""
     ours: dict[str, Any] = {"health": {"host": LOOPBACK, "port": ports.health[process.name]}}
     if process.http:
         ours["httpAddr"] = f"{LOOPBACK}:{ports.http[process.name]}"
     if process.lease:
-        # On the cluster that `up` starts, a process has ended before the next one starts: it need not wait for a lease
-        # to expire. Any other cluster may already run this process, and two leaders would undo each other's writes.
+        # On the embedded cluster `up` ends the old process before it starts a new one, so no election is needed and no
+        # start waits for an old Lease to expire. Any other cluster may already run this process, and two leaders
+        # would undo each other's writes.
         ours["leaderElection"] = {"enabled": not own_cluster}
     ours = merged(ours, process.settings_on_one_machine())
     return merged(ours, process.up.settings(ports.urls())) if process.up is not None else ours
@@ -35,7 +36,7 @@ def overrides(process: Process, ports: Ports, *, own_cluster: bool = False) -> d
 def write_settings(
     folder: Folder, processes: Iterable[Process], given: Path | None, ports: Ports, *, own_cluster: bool = False
 ) -> dict[str, Path]:
-    """The file of each process, written and checked; ConfigError names the key that is wrong."""
+    """Writes and validates the settings file of each process. ConfigError names the wrong key."""
     written = {}
     for process in processes:
         base = _given(process, given) if given is not None else {}
@@ -54,7 +55,7 @@ def write_settings(
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with what `over` says in its place, at any depth."""
+    """A deep merge: values of `over` replace those of `base`, at any depth."""
     result = dict(base)
     for key, value in over.items():
         inner = result.get(key)
@@ -63,6 +64,6 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(process: Process, folder: Path) -> dict[str, Any]:
-    """A person's own settings of the process; none when the folder has no file of its name."""
+    """The user's settings of the process; empty when the folder has no file for it."""
     path = folder / f"{process.name}.yaml"
     return read(path) if path.exists() else {}

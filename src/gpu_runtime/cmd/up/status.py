@@ -1,4 +1,4 @@
-"""What runs on a data directory, asked from outside of the supervisor."""
+"""`gpu-runtime status`: the state of the processes of a data directory, read without the supervisor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["ready", "not ready", "dead"]
 
 @dataclass(frozen=True)
 class Seen:
-    """One process as it is now."""
+    """The current state of one process."""
 
     record: Record
     state: State
@@ -28,7 +28,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Picture:
-    """All processes, and who supervises them; nobody when the supervisor was killed and has left them."""
+    """All processes and their supervisor. `supervisor` is None when it was killed and left the processes running."""
 
     supervisor: Holder | None
     processes: tuple[Seen, ...]
@@ -55,7 +55,7 @@ async def _seen(record: Record, supervised: bool) -> Seen:
 
 
 def table(picture: Picture, now: datetime | None = None) -> list[tuple[str, ...]]:
-    """Rows for people, the heading first."""
+    """The rows to print, with the heading first."""
     at = now or datetime.now(UTC)
     rows: list[tuple[str, ...]] = [("NAME", "STATE", "PID", "PORT", "RESTARTS", "UPTIME", "PROBLEM")]
     for seen in picture.processes:
@@ -69,7 +69,7 @@ def table(picture: Picture, now: datetime | None = None) -> list[tuple[str, ...]
 
 
 def duration(seconds: float) -> str:
-    """As kubectl writes ages: the two largest units at most."""
+    """A duration in the format of kubectl's AGE column: at most the two largest units."""
     whole = int(seconds)
     for unit, size, lesser, lesser_size in (("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if whole >= size:
