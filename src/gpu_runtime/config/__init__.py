@@ -1,9 +1,9 @@
-"""Settings of each process: one strict YAML file, every key also as an environment variable.
+"""Settings of each process: one strict YAML file. An environment variable can set every key, too.
 
 The variable of a key is `GPU_RUNTIME_`, the process, then the path of the key, in upper case with `_` between words:
-`leaderElection.enabled` of the controller-manager is `GPU_RUNTIME_CONTROLLER_MANAGER_LEADER_ELECTION_ENABLED`. It wins
-over the file. Values other than text are written as YAML (`8`, `true`, `[a, b]`, `{a: 1}`). A key or variable that is
-not known is an error that names it. Secrets never stand here: a setting names the file that holds one.
+`leaderElection.enabled` of the controller-manager is `GPU_RUNTIME_CONTROLLER_MANAGER_LEADER_ELECTION_ENABLED`. A
+variable overrides the file. Values other than strings are written as YAML (`8`, `true`, `[a, b]`, `{a: 1}`). An unknown
+key or variable is an error that names it. Settings never contain secrets: a setting names the file with the secret.
 """
 
 from __future__ import annotations

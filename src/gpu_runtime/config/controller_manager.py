@@ -30,13 +30,13 @@ Cidr = Annotated[str, Meta(extra={"check": _cidr})]
 
 
 class LeaderElection(Struct, frozen=True, kw_only=True):
-    """Whether replicas elect one that works; a Lease in the install namespace decides."""
+    """Leader election among replicas, through a Lease in the install namespace."""
 
     enabled: bool = True
 
 
 class TolerationSettings(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """As in a pod."""
+    """A toleration, with the fields that a Pod spec has."""
 
     key: str = ""
     operator: Literal["Equal", "Exists"] = "Equal"
@@ -46,7 +46,7 @@ class TolerationSettings(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class SpecSettings(Struct, frozen=True, kw_only=True):
-    """What pods of one flavour get beyond what their objects say."""
+    """Additions to the pods of one spec name (flavour) that their StockPool or GPUUnit does not set."""
 
     nodeSelector: dict[str, str] = {}
     tolerations: list[TolerationSettings] = []
@@ -57,7 +57,7 @@ class SpecSettings(Struct, frozen=True, kw_only=True):
 
 
 class UnitSettings(Struct, frozen=True, kw_only=True):
-    """Active units."""
+    """Settings of active units, which users run."""
 
     terminationGracePeriodSeconds: Annotated[int, Meta(ge=1, le=3600)] = 10
     priorityClassName: str = ACTIVE_PRIORITY_CLASS
@@ -71,7 +71,7 @@ class UnitSettings(Struct, frozen=True, kw_only=True):
 
 
 class StockSettings(Struct, frozen=True, kw_only=True):
-    """Stock units and pools: what holds resources until somebody wants them."""
+    """Settings of stock units and pools, which reserve resources until a user needs them."""
 
     namespaces: Annotated[
         tuple[str, ...], Meta(min_length=1, description="A GPUUnit in one of these is a reservation.")
@@ -82,7 +82,7 @@ class StockSettings(Struct, frozen=True, kw_only=True):
 
 
 class NetworkSettings(Struct, frozen=True, kw_only=True):
-    """What active units may reach: DNS, and everything outside of the blocked ranges."""
+    """What active units may connect to: DNS, and every address outside the blocked ranges."""
 
     blockedEgressCIDRs: tuple[Cidr, ...] = (
         "10.0.0.0/8",

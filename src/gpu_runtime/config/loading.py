@@ -20,7 +20,7 @@ PREFIX = "GPU_RUNTIME"
 
 
 def load(process: str, settings: type[S], path: Path | None, env: Mapping[str, str]) -> S:
-    """The settings in force: defaults, then the file, then the environment; ConfigError says all that is wrong."""
+    """The effective settings: defaults, then the file, then the environment. ConfigError lists every error."""
     document = read(path) if path is not None else {}
     sources = {"": str(path)}
     prefix = f"{PREFIX}_{_environment_case(process)}_"
@@ -42,13 +42,13 @@ def load(process: str, settings: type[S], path: Path | None, env: Mapping[str, s
 
 
 def show(settings: Struct) -> str:
-    """The settings as the YAML file that would give them."""
+    """The settings as YAML text. A file with this text gives the same settings."""
     text: str = yaml.safe_dump(msgspec.to_builtins(_explicit(settings)), sort_keys=False)
     return text
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a key that is no text, and one that is written twice: one of the two would be lost without a word."""
+    """Rejects keys that are not strings, and duplicate keys: plain YAML silently drops one of two duplicates."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -64,12 +64,12 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The keys and values of a settings file; ConfigError when it cannot be read or holds something else."""
+    """The content of a settings file. Raises ConfigError when it cannot be read or is not a YAML mapping."""
     try:
         document = yaml.load(path.read_text(), Loader=_StrictLoader)  # noqa: S506  it is a safe loader
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: bytes that are no text, a date that does not exist
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: invalid UTF-8, or a date that does not exist
         raise ConfigError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
     if document is None:
         return {}
@@ -88,7 +88,7 @@ def _variables(node: Node, prefix: str, keys: tuple[str, ...]) -> Iterator[tuple
 
 
 def _environment_case(name: str) -> str:
-    """`leaderElection` and `leader-election` as LEADER_ELECTION."""
+    """Converts `leaderElection` and `leader-election` to LEADER_ELECTION."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", name).upper()
 
 
@@ -107,13 +107,13 @@ def _put(document: dict[str, Any], keys: tuple[str, ...], value: object) -> None
 
 
 def _source(sources: Mapping[str, str], error: FieldError) -> str:
-    """The variable or file that the value at fault came from."""
+    """The variable or file that set the wrong value."""
     found = [key for key in sources if key and (error.field == key or error.field.startswith((f"{key}.", f"{key}[")))]
     return sources[max(found, key=len, default="")]
 
 
 def _explicit(value: object) -> object:
-    """Structs with the defaults in them."""
+    """Converts Structs to dicts that include default values, which msgspec omits for some Structs."""
     if isinstance(value, Struct):
         return {name: _explicit(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ def _cidr(text: str) -> object:
 
 
 REFUSED_CIDRS = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/127", "fe80::/10", "ff00::/8")
-# Pods of the embedded cluster may have addresses of 127.213.0.0/16.
+# Pods of the embedded cluster may have addresses in 127.213.0.0/16, so one machine refuses only 127.0.0.0/16.
 LOCAL_SETTINGS = {"refusedCIDRs": ["127.0.0.0/16" if cidr == "127.0.0.0/8" else cidr for cidr in REFUSED_CIDRS]}
 
 

@@ -12,7 +12,7 @@ from gpu_runtime.config.shared import Health, Log
 
 
 class ApiLimits(Struct, frozen=True, kw_only=True):
-    """How much one request, and all requests together, may ask of the API."""
+    """Limits for one request, and for all requests together."""
 
     bodyBytes: Annotated[int, Meta(ge=1024, le=1024**3)] = 1024 * 1024
     requestsInFlight: Annotated[int, Meta(ge=1, le=100_000)] = 256
@@ -35,7 +35,7 @@ class ApiLimits(Struct, frozen=True, kw_only=True):
 
 
 class OperationSettings(Struct, frozen=True, kw_only=True):
-    """The records of client operations."""
+    """Settings of the records of client operations (kind Operation)."""
 
     retentionSeconds: Annotated[
         int, Meta(ge=60, description="How long a record is kept after its objects are gone.")
@@ -49,7 +49,7 @@ class OperationSettings(Struct, frozen=True, kw_only=True):
 
 
 class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
-    """The runtime-api: the REST API and the work that belongs to it."""
+    """The runtime-api: the REST API and its background work."""
 
     installNamespace: str = SYSTEM_NAMESPACE
     log: Log = Log()
