@@ -1,1 +1,1 @@
-"""The nouns: generic object metadata, the product's kinds, and the manifests generated from them."""
+"""The API types: generic object metadata, the kinds of the product, and the manifests generated from them."""

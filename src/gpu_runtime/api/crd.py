@@ -1,4 +1,4 @@
-"""CustomResourceDefinition manifests, made from kinds and their Structs."""
+"""Generates CustomResourceDefinition manifests from kinds and their Structs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPE_META: Schema = {
 
 
 def definition(kind: Kind[Object]) -> Schema:
-    """The manifest that teaches an API server this kind."""
+    """The CustomResourceDefinition of this kind."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -45,7 +45,7 @@ def definition(kind: Kind[Object]) -> Schema:
 
 
 def object_schema(kind: Kind[Object]) -> Schema:
-    """The schema of a whole object. Of `metadata` a CRD may restrict the name alone: the server owns the rest."""
+    """The schema of a whole object. In `metadata` a CRD may restrict only the name: the server owns the rest."""
     node = describe(kind.type)
     properties = dict(_TYPE_META)
     metadata: Schema = {"type": "object"}

@@ -1,14 +1,14 @@
-"""Fields that cannot change after creation, as rules that the API server evaluates on every update."""
+"""Immutable fields: CEL rules that the API server evaluates on every update."""
 
 from __future__ import annotations
 
 
 def immutable(*fields: str, because: str) -> dict[str, object]:
-    """Extra schema for the object that holds `fields`: they cannot be set, changed or removed later.
+    """Extra schema for the parent object of `fields`: these cannot be set, changed or removed after creation.
 
-    The rule stands on the parent: one on an optional field itself is not evaluated when the field is removed, so that
-    removing it first and setting it again would get around it. Every rule keeps this form: the embedded API server
-    evaluates no other.
+    The rule must be on the parent. The API server does not evaluate a rule on an optional field when that field is
+    removed, so a client could remove the field and then set a new value. Keep the form of these rules: the embedded
+    API server evaluates only this form.
     """
     return {"x-kubernetes-validations": [_rule(field, because) for field in fields]}
 

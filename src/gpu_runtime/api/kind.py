@@ -1,4 +1,4 @@
-"""A kind as its CustomResourceDefinition presents it: names, columns and subresources around one Struct."""
+"""A kind: its Struct, and the names, columns and subresources of its CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class NameRule:
-    """What `metadata.name` must look like, where children or labels take the name over."""
+    """The pattern of `metadata.name`, for kinds whose name is copied to children or labels."""
 
     pattern: str
     max_length: int
@@ -43,7 +43,7 @@ class NameRule:
 
 @dataclass(frozen=True)
 class Kind(Generic[T_co]):
-    """One kind of a group, read into `type`; everything else that its CustomResourceDefinition needs to say."""
+    """One kind of an API group. Objects are decoded into `type`; the other fields are for the CRD."""
 
     group: str
     version: str

@@ -1,4 +1,4 @@
-"""Every manifest that is generated from the types: one path under `config/` each, with its documents."""
+"""All manifests that are generated from the types, by path under `config/`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _samples() -> Files:
 
 
 def _sample(document: Manifest) -> Manifest:
-    """The sample as a person would write it: without an empty status."""
+    """The sample without its empty status, as users write manifests."""
     return {key: value for key, value in document.items() if value != {}}
 
 

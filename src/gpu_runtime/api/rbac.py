@@ -1,4 +1,4 @@
-"""Permissions as declarations, and the RBAC manifests made from them. Importing it loads no types of the product."""
+"""Permissions as declarations, and the RBAC manifests made from them. Importing this module loads no product types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITE = ("create", "update", "patch", "delete")
 
 @dataclass(frozen=True)
 class Rule:
-    """May do `verbs` to `resources` of one API group; `names` narrows it to single objects."""
+    """Allows `verbs` on `resources` of one API group. `names` restricts the rule to single objects."""
 
     group: str
     resources: tuple[str, ...]
@@ -30,7 +30,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Permissions:
-    """What one process may do: everywhere, and in single namespaces."""
+    """What one process may do: in all namespaces, and in single namespaces."""
 
     process: str
     cluster: tuple[Rule, ...] = ()
@@ -38,7 +38,7 @@ class Permissions:
 
 
 def leader_election(lease: str) -> tuple[Rule, ...]:
-    """What electing a leader through one Lease needs. Creating cannot be narrowed to a name: it has none yet."""
+    """Rules to elect a leader through one Lease. `create` has its own rule: RBAC cannot restrict it to a name."""
     return (
         Rule("coordination.k8s.io", ("leases",), ("create",)),
         Rule("coordination.k8s.io", ("leases",), ("get", "update", "patch"), names=(lease,)),
@@ -62,7 +62,7 @@ def role(name: str, namespace: str, rules: tuple[Rule, ...]) -> Manifest:
 
 
 def process_manifests(permissions: Permissions, prefix: str, home: str) -> list[Manifest]:
-    """The account of a process, living in namespace `home`, with the roles that it declared bound to it."""
+    """The ServiceAccount of a process in namespace `home`, with its roles and role bindings."""
     name = f"{prefix}-{permissions.process}"
     account: Manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
     made = [account]
@@ -74,7 +74,7 @@ def process_manifests(permissions: Permissions, prefix: str, home: str) -> list[
 
 
 def kind_roles(kind: Kind[Object], prefix: str) -> dict[str, Manifest]:
-    """Roles to give to people: admin (everything), editor (create and change) and viewer (read) of one kind."""
+    """Roles of one kind for users: admin (everything), editor (create and change) and viewer (read)."""
     status = (Rule(kind.group, (f"{kind.plural}/status",), ("get",)),) if kind.status_subresource else ()
     scale = Rule(kind.group, (f"{kind.plural}/scale",), ("get", "update", "patch"))
     verbs = {"admin": ("*",), "editor": (*READ, *WRITE), "viewer": READ}

@@ -1,4 +1,4 @@
-"""One walk over a Struct and its annotations: CRD schemas, the OpenAPI document and validation start from it."""
+"""Describes a Struct and its annotations. CRD schemas, the OpenAPI document and validation use this description."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NO_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What one value may be. Limits that do not apply are None; `extensions` go into the schema as they are."""
+    """The allowed values of one type. Limits that do not apply are None; `extensions` are copied into the schema."""
 
     type: NodeType
     description: str = ""
-    struct: StructClass | None = None  # the Struct that an object is
+    struct: StructClass | None = None  # of an object: its Struct
     fields: Mapping[str, Field] = field(default_factory=dict)
     items: Node | None = None  # of an array; of a map: its values
     enum: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Node:
     nullable: bool = False
     default: object = NO_DEFAULT
     extensions: Mapping[str, object] = field(default_factory=dict)
-    check: Callable[[str], object] | None = None  # raises ValueError: rules of requests that schemas must not hold
+    check: Callable[[str], object] | None = None  # raises ValueError; a rule that must not be in the schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Field:
 
 
 def describe(api_type: Any) -> Node:
-    """The description of a type; TypeError for a type that has no place in an API."""
+    """The description of a type. Raises TypeError for types that an API object cannot have."""
     return _described(api_type)
 
 
@@ -93,7 +93,7 @@ def _node(info: inspect.Type, path: tuple[type, ...]) -> Node:
 
 
 def _annotated(node: Node, info: inspect.Metadata) -> Node:
-    """The node with what its Meta says beyond limits."""
+    """The node with everything from its Meta except the limits."""
     schema = dict(info.extra_json_schema or {})
     extra = info.extra or {}
     return replace(
@@ -117,7 +117,7 @@ def _field(field: inspect.Field, path: tuple[type, ...]) -> Field:
     node = _node(field.type, path)
     unset = not field.required and field.default is NODEFAULT and field.default_factory is NODEFAULT
     if node.nullable and not field.required and not unset:
-        # `T | None = None` says that the field may be absent; only T | None | UnsetType tells null from absent.
+        # `T | None = None` means that the field may be absent. Only `T | None | UnsetType` tells null from absent.
         node = replace(node, nullable=False)
     if node.default is NO_DEFAULT:
         node = replace(node, default=_default(field))
@@ -126,7 +126,7 @@ def _field(field: inspect.Field, path: tuple[type, ...]) -> Field:
 
 
 def _default(field: inspect.Field) -> object:
-    """What the server fills in for an absent field: nothing for an empty default, `{}` for a Struct with its own."""
+    """The default that the server sets for an absent field: none if it is empty, `{}` for a Struct with defaults."""
     if field.default_factory is not NODEFAULT:
         made = field.default_factory()
         if isinstance(made, msgspec.Struct):
@@ -175,7 +175,7 @@ def _union(info: inspect.UnionType, path: tuple[type, ...]) -> Node:
 
 
 def timestamp(text: str) -> datetime:
-    """A time as the wire writes it; ValueError when it is none."""
+    """Parses a time in the wire format. Raises ValueError for other text."""
     try:
         return msgspec.convert(text, datetime)
     except msgspec.ValidationError as error:

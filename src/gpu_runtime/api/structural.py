@@ -1,4 +1,4 @@
-"""Structural schemas: a description as CustomResourceDefinitions want it, with everything inline."""
+"""Structural schemas, as CustomResourceDefinitions require them: without references, everything inline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Schema = dict[str, object]
 
 
 def structural(node: Node) -> Schema:
-    """The schema of one value, its keys in one fixed order."""
+    """The schema of one value, with its keys in a fixed order."""
     schema: Schema = {}
     if node.description:
         schema["description"] = node.description
@@ -18,7 +18,7 @@ def structural(node: Node) -> Schema:
         schema["nullable"] = True
     schema |= _type(node) | _limits(node) | _content(node) | dict(node.extensions)
     if node.type == "array":
-        # The server's own default, said aloud: an applied list replaces the old one whole.
+        # This is the server's default, written explicitly: an applied list replaces the whole old list.
         schema.setdefault("x-kubernetes-list-type", "atomic")
     return schema
 

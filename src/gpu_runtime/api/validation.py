@@ -1,4 +1,4 @@
-"""Strict validation of JSON against a Struct: every error at once, each with the path of its field and what to do."""
+"""Strict validation of JSON against a Struct. Reports all errors, each with its field path and what to change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FieldError(Struct, frozen=True):
 
 
 def validate(api_type: Any, value: object) -> list[FieldError]:
-    """Everything that keeps `value` (as JSON gave it) from being an `api_type`; empty when nothing does.
+    """All errors of `value` (decoded JSON) as an `api_type`; empty when it is valid.
 
     As on the API server, null in an optional field means that the field is absent.
     """
@@ -29,7 +29,7 @@ def validate(api_type: Any, value: object) -> list[FieldError]:
 
 
 def without_nulls(api_type: Any, value: object) -> object:
-    """A valid value without the nulls that mean an absent field: what msgspec converts into the Struct."""
+    """A valid value without its nulls that mean "absent", so that msgspec can convert it into the Struct."""
     return _pruned(describe(api_type), value)
 
 
@@ -112,7 +112,7 @@ def _text_errors(node: Node, value: str) -> Iterator[str]:
         yield "must not be empty"
         return
     if wrong_length := list(_length_errors(node, len(value), "character", "characters")):
-        yield from wrong_length  # and no more: a pattern may take very long on a very long text
+        yield from wrong_length  # skip the pattern: on a very long text it may take very long
         return
     if node.pattern and not _pattern(node.pattern).search(value):
         yield f"must be {node.hint}" if node.hint else f"must match {node.pattern}"

@@ -1,1 +1,1 @@
-"""What every Kubernetes object has, whatever its kind. Knows nothing of GPUs."""
+"""Types for every Kubernetes object, whatever its kind. Nothing here is specific to GPUs."""

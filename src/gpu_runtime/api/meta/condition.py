@@ -40,7 +40,7 @@ class Condition(Struct, frozen=True, omit_defaults=True, kw_only=True):
             description="Why it has this status, in words for people: the cause, and what to do about it.",
         ),
     ] = ""
-    # Written by set_condition alone; the API server requires it.
+    # Only set_condition writes this field; the API server requires it.
     lastTransitionTime: Annotated[
         datetime | None,
         Meta(
@@ -74,9 +74,9 @@ def find_condition(conditions: Iterable[Condition], name: str) -> Condition | No
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition, now: datetime) -> list[Condition]:
-    """The conditions with `new` in its place; its transition time moves only when its status does.
+    """The conditions, with `new` in place of the one of its type. The transition time changes only with the status.
 
-    A condition that says the same again gives an equal list, so that comparing statuses finds nothing to write.
+    If `new` says the same as before, the lists are equal, so that comparing statuses finds nothing to write.
     """
     kept = list(conditions)
     for place, old in enumerate(kept):
@@ -88,5 +88,5 @@ def set_condition(conditions: Iterable[Condition], new: Condition, now: datetime
 
 
 def _seconds(time: datetime) -> datetime:
-    """Kubernetes times have whole seconds; a fraction would not survive clients that parse and write them back."""
+    """Cuts the time to whole seconds, as Kubernetes does: clients that read and write the object lose a fraction."""
     return time.replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""Names that Kubernetes accepts, and names made from other names without two ever meeting."""
+"""Checks names by the rules of Kubernetes, and derives names from other names without collisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hashlib import sha256
 LABEL_LENGTH = 63
 SUBDOMAIN_LENGTH = 253
 
-# The end is `$` as in every schema; validation here treats it as the very end, as the API server does.
+# The patterns end with `$`, as in every schema. Our validation matches `$` only at the very end of the text, as the
+# API server does.
 DNS1123_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS1123_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DNS1035_LABEL = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
@@ -21,7 +22,7 @@ DNS1123_SUBDOMAIN_HINT = (
 DNS1035_LABEL_HINT = "lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit"
 
 _CLAMP_DIGEST = 10  # 50 bits: names that share a long beginning still differ
-_KEY_DIGEST = 26  # 130 bits: creating an object of this name is a lock, also against ids that were chosen to meet
+_KEY_DIGEST = 26  # 130 bits: creating this name is a lock, so an attacker must not find ids that collide
 
 
 def is_dns1123_label(name: str) -> bool:
@@ -40,7 +41,7 @@ def is_dns1035_label(name: str) -> bool:
 
 
 def clamp(name: str, limit: int = LABEL_LENGTH) -> str:
-    """`name` itself if it fits, else its beginning and a digest of all of it: two long names never become one."""
+    """`name` if it fits, else its beginning plus a digest of the whole name, so that long names stay distinct."""
     if len(name) <= limit:
         return name
     kept = name[: limit - _CLAMP_DIGEST - 1].rstrip("-.")
@@ -48,17 +49,17 @@ def clamp(name: str, limit: int = LABEL_LENGTH) -> str:
 
 
 def joined(*parts: str, limit: int = LABEL_LENGTH) -> str:
-    """The parts joined with `-` and clamped: the name of a child, such as `pool-<name>`."""
+    """The parts joined with `-` and clamped, for the name of a child such as `pool-<name>`."""
     return clamp("-".join(parts), limit)
 
 
 def derived(prefix: str, *key: str, limit: int = LABEL_LENGTH) -> str:
-    """The one name that belongs to `key`, such as an operation's type and id: the same on every replica, for ever."""
+    """The name for `key`, such as an operation's type and id. Every replica and version derives the same name."""
     return f"{prefix[: limit - _KEY_DIGEST - 1].rstrip('-')}-{_digest(*key, length=_KEY_DIGEST)}"
 
 
 def slug(text: str, fallback: str = "x") -> str:
-    """`text` as a DNS-1035 label (`g1.1` gives `g1-1`). Distinct texts may give one slug: add a digest."""
+    """`text` as a DNS-1035 label (`g1.1` gives `g1-1`). Different texts may give the same slug: add a digest."""
     letters = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not letters[:1].isalpha():
         letters = f"{fallback}-{letters}".rstrip("-")
@@ -70,6 +71,6 @@ def _whole(pattern: str, text: str) -> bool:
 
 
 def _digest(*parts: str, length: int) -> str:
-    """Letters and digits from the parts, each with its length, so that ("ab", "c") is not ("a", "bc")."""
+    """A digest of the parts, in letters and digits. It covers the lengths, so ("ab", "c") differs from ("a", "bc")."""
     hashed = sha256("".join(f"{len(part)}:{part}" for part in parts).encode())
     return b32encode(hashed.digest()).decode().lower()[:length]

@@ -1,6 +1,6 @@
 """Object metadata, keys and owner references.
 
-Fields are named as on the wire: one name to search for, and an error names the field as its author wrote it.
+Fields have their wire names: there is one name to search for, and errors name a field as the user wrote it.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class ObjectMeta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Object(Protocol):
-    """Anything with metadata: what the client, the cache and the writer ask of a type."""
+    """Anything with metadata: the client, the cache and the writer need nothing else of a type."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
 
 
 def controller_reference(api_version: str, kind: str, owner: ObjectMeta) -> OwnerReference:
-    """The reference by which `owner` controls a child and garbage collection finds it."""
+    """The owner reference for a child that `owner` controls. Garbage collection uses it."""
     return OwnerReference(api_version, kind, owner.name, owner.uid, controller=True, blockOwnerDeletion=True)
 
 
 def wire(value: object) -> Any:
-    """A Struct as the JSON document that it is on the wire."""
+    """Converts a Struct to its JSON document on the wire."""
     return msgspec.to_builtins(value)

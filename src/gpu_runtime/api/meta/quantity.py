@@ -1,4 +1,4 @@
-"""Amounts of a resource (`500m`, `16Gi`, `1e3`): exact, with the meaning and the text that Kubernetes gives them."""
+"""Resource quantities (`500m`, `16Gi`, `1e3`): exact, parsed and printed as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from functools import total_ordering
 
 
 class Format(Enum):
-    """The family of suffixes that an amount was written with, and so is printed with."""
+    """The suffix family of a quantity. A quantity is printed with the family it was written with."""
 
     BINARY_SI = "BinarySI"  # Ki Mi Gi Ti Pi Ei
     DECIMAL_SI = "DecimalSI"  # n u m k M G T P E, or none
     DECIMAL_EXPONENT = "DecimalExponent"  # e3, E-6
 
 
-_NANO = -9  # decimal exponent of the smallest amount there is
+_NANO = -9  # decimal exponent of the smallest amount
 _NANOS = 10**9
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SUFFIX_OF = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
 _LARGEST_BINARY = (2**63 - 1) * _NANOS  # the API server caps binary amounts here
-_LARGEST_EXPONENT = 30  # above it no amount is a resource, and a short text could cost any amount of memory
+_LARGEST_EXPONENT = 30  # no real resource is larger; without a limit a short text could use all memory
 _LONGEST_TEXT = 256
 
 _TEXT = re.compile(
@@ -41,7 +41,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str, *, negative: bool = True) -> Quantity:
-        """The amount that `text` means; ValueError says what is wrong with it."""
+        """Parses `text`. ValueError says what is wrong with it."""
         match = _TEXT.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
         if match is None:
             shown = text if len(text) <= 40 else f"{text[:40]}..."
@@ -69,12 +69,12 @@ class Quantity:
 
     @property
     def value(self) -> int:
-        """The amount in whole units, rounded away from zero: who asks for a little gets at least that."""
+        """The amount in whole units, rounded away from zero: a request for a fraction gets at least that fraction."""
         whole = -(-abs(self.nanos) // _NANOS)
         return whole if self.nanos >= 0 else -whole
 
     def __str__(self) -> str:
-        """The canonical form, with the largest suffix that leaves no fraction: the API server keeps it as it is."""
+        """The canonical form: the largest suffix without a fraction. The API server keeps this form unchanged."""
         if self.nanos == 0:
             return "0"
         whole = self.nanos % _NANOS == 0
@@ -114,7 +114,7 @@ def _binary(digits: int, decimals: int, power: int) -> tuple[int, Format]:
 
 
 def _scaled(digits: int, exponent: int, text: str) -> int:
-    """`digits * 10**exponent` in nanos; what is below one nano counts as one."""
+    """`digits * 10**exponent` in nanos. An amount below one nano counts as one nano."""
     if digits == 0:
         return 0
     size = len(str(digits)) + exponent
@@ -135,7 +135,7 @@ def _binary_text(amount: int) -> str:
 
 def _decimal_text(nanos: int, *, exponents: bool) -> str:
     amount, exponent = nanos, _NANO
-    # Past E there is no suffix to move into; the API server drops the exponent there and shows 1000E as 1.
+    # No suffix is larger than E. Beyond E the API server drops the exponent and shows 1000E as 1.
     while amount % 1000 == 0 and (exponents or exponent < _DECIMAL_SUFFIXES["E"]):
         amount, exponent = amount // 1000, exponent + 3
     if exponents:

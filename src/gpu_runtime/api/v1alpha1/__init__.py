@@ -1,1 +1,1 @@
-"""The nouns of the product: `runtime.lokiwager.io/v1alpha1`."""
+"""The kinds of the product: `runtime.lokiwager.io/v1alpha1`."""

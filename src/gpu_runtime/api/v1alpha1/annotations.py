@@ -1,15 +1,15 @@
-"""Annotations and finalizers that carry protocol state. Users' own never begin with our group."""
+"""Annotations and finalizers that hold protocol state. Annotations of users never begin with our API group."""
 
 from __future__ import annotations
 
 from gpu_runtime.api.v1alpha1.group import GROUP
 
-# On what an operation made. The id and the hash outlive the Operation.
+# On objects that an operation made. The id and the hash stay after the Operation is deleted.
 OPERATION_ID = f"{GROUP}/operation-id"
 REQUEST_HASH = f"{GROUP}/request-hash"
 OPERATION_UID = f"{GROUP}/operation-uid"
 
-# On a unit: the stock that it consumed. Without these, a unit that names an operation is inert.
+# On a unit: the stock that it consumed. A unit of an operation is inert until it has these annotations.
 SOURCE_STOCK_NAME = f"{GROUP}/source-stock-name"
 SOURCE_STOCK_NAMESPACE = f"{GROUP}/source-stock-namespace"
 SOURCE_STOCK_UID = f"{GROUP}/source-stock-uid"
@@ -18,18 +18,18 @@ SOURCE_STOCK_NODE = f"{GROUP}/source-stock-node"
 # On a stock unit: UID of the Operation that claimed it.
 CLAIMED_BY = f"{GROUP}/claimed-by"
 
-# On a seeded stock unit: which of how many it is, counted from 1.
+# On a seeded stock unit: its number in the batch, counted from 1, and the size of the batch.
 STOCK_ORDINAL = f"{GROUP}/stock-ordinal"
 STOCK_REPLICAS = f"{GROUP}/stock-replicas"
-# On the Operation of a batch: namespace and beginning of the names of its stock units.
+# On the Operation of a batch: namespace and name prefix of its stock units.
 BATCH = f"{GROUP}/batch"
 
-# On a storage: its holder, an Attachment as JSON.
+# On a GPUStorage: the Attachment (who holds the storage) as JSON.
 ATTACHED_TO = f"{GROUP}/attached-to"
-# On a storage: a new value asks for a failed prepare to run again.
+# On a GPUStorage: a new value makes a failed prepare run again.
 STORAGE_RECOVERY_NONCE = f"{GROUP}/storage-recovery-nonce"
-# On a claim: UID of the storage whose data it holds, in place of an owner reference.
+# On a PersistentVolumeClaim: UID of the GPUStorage whose data it holds, in place of an owner reference.
 STORAGE_UID = f"{GROUP}/storage-uid"
 
-STORAGE_FINALIZER = f"{GROUP}/storage"  # on GPUStorage: nothing is deleted while it is attached
-CLAIM_FINALIZER = f"{GROUP}/storage-data"  # on its claim: only our controller lets data go
+STORAGE_FINALIZER = f"{GROUP}/storage"  # on a GPUStorage: blocks deletion while it is attached
+CLAIM_FINALIZER = f"{GROUP}/storage-data"  # on its claim: only our controller may delete the data

@@ -1,4 +1,4 @@
-"""The five kinds, as their CustomResourceDefinitions present them."""
+"""The five kinds, with what their CustomResourceDefinitions need."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 
-CATEGORY = "gpu"  # `kubectl get gpu` lists them all
+CATEGORY = "gpu"  # `kubectl get gpu` lists all kinds
 
-# Names end up in label values and in names of children, which allow no more.
+# The name is copied to label values and to names of children, which have these limits.
 _LABEL = NameRule(DNS1123_LABEL, LABEL_LENGTH)
-# A unit's Service carries its name.
+# The Service of a unit has the name of the unit.
 _SERVICE = NameRule(DNS1035_LABEL, LABEL_LENGTH)
 
 _SPEC = Column("Spec", ".spec.specName", description="Flavour, such as g1.1.")

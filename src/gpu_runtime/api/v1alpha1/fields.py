@@ -1,4 +1,4 @@
-"""Values that several kinds share, each with its limits: one place where a name, an image or an amount is defined."""
+"""Field types that several kinds share, with their limits: names, images, quantities."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _amount(text: str) -> Quantity:
     return Quantity.parse(text, negative=False)
 
 
-# A plain string in the schema: a bad amount written by hand must reach the controller, which says InvalidSpec in the
-# status. Requests are checked before anything is written.
+# A plain string in the schema: with kubectl an invalid quantity must be accepted, so that the controller can report
+# InvalidSpec in the status. The REST API checks quantities before it writes anything.
 QuantityText = Annotated[str, Meta(min_length=1, max_length=64, extra={"check": _amount})]
 
 SpecName = Annotated[
@@ -72,13 +72,13 @@ HttpPath = Annotated[str, Meta(max_length=1024, pattern=r"^/", extra={"hint": "a
 GpuCount = Annotated[int, Meta(ge=0, le=1024, extra_json_schema={"default": 0})]
 Seconds = Annotated[int, Meta(ge=0, le=86400)]
 Replicas = Annotated[int, Meta(ge=0, le=10000)]
-# Shown as 0 in `kubectl get`, not as nothing.
+# The default makes `kubectl get` show 0 instead of an empty column.
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1, extra_json_schema={"default": 0})]
 Generation = Annotated[int, Meta(ge=0)]
 
 Words = Annotated[list[Annotated[str, Meta(max_length=32768)]], Meta(max_length=256)]
 
-# What a controller wrote: limited in size, never in form.
+# Text that a controller writes: only its size is limited.
 Reported = Annotated[str, Meta(max_length=2048)]
 Uid = Annotated[str, Meta(max_length=128)]
 

@@ -1,4 +1,4 @@
-"""GPUFunction: a serverless function whose workers are GPU units that come and go with its queue."""
+"""GPUFunction: a serverless function. Its workers are GPU units that start and stop with its queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUUnit: one runtime. In the stock namespace a reservation that holds its resources, elsewhere a user's instance."""
+"""GPUUnit: one runtime. It is a reservation in the stock namespace, and a user's instance in any other namespace."""
 
 from __future__ import annotations
 

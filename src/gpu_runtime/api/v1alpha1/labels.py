@@ -21,5 +21,5 @@ STORAGE_ACCESSOR = f"{GROUP}/storage-accessor"
 FUNCTION = f"{GROUP}/function"
 SPEC_NAME = f"{GROUP}/spec-name"
 OPERATION = f"{GROUP}/operation"  # name of the Operation that made the object
-UNFINISHED = f"{GROUP}/unfinished"  # on an Operation until it is finished: only those are cached
+UNFINISHED = f"{GROUP}/unfinished"  # on an Operation until it is finished: caches hold only unfinished ones
 OWNER = f"{GROUP}/owner"  # name of the token that asked for the object

@@ -1,4 +1,4 @@
-"""The namespaces of an installation, unless its configuration names others."""
+"""The default namespaces of an installation; settings can name others."""
 
 from __future__ import annotations
 

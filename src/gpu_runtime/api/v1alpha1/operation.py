@@ -1,4 +1,4 @@
-"""Operation: the durable record of one client operation, followed by every process that works on it."""
+"""Operation: the durable record of one client operation. Every process that works on the operation follows it."""
 
 from __future__ import annotations
 

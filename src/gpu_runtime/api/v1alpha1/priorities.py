@@ -1,4 +1,4 @@
-"""Priority classes: a user's unit comes before stock, and stock before what nobody waits for."""
+"""Priority classes: users' units come before stock, and stock before pods without a priority class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stock a unit consumed. Its annotations are written after the commit of its operation: they make it live."""
+"""Which stock a unit consumed. The annotations are written after the operation commits, and make the unit live."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Source:
 
 
 def source_of(unit: GPUUnit) -> Source | None:
-    """The provenance of a unit; None for one that consumed no stock, or is not admitted yet."""
+    """The stock that the unit consumed; None if it consumed none or is not admitted yet."""
     notes = unit.metadata.annotations
     if not (uid := notes.get(SOURCE_STOCK_UID, "")):
         return None
@@ -35,7 +35,7 @@ def source_of(unit: GPUUnit) -> Source | None:
 
 
 def provenance(choice: StockChoice) -> dict[str, str]:
-    """The annotations that admit a unit: from then on it is live."""
+    """The annotations that admit a unit, which makes it live."""
     notes = {SOURCE_STOCK_NAME: choice.name, SOURCE_STOCK_NAMESPACE: choice.namespace, SOURCE_STOCK_UID: choice.uid}
     return notes | ({SOURCE_STOCK_NODE: choice.nodeName} if choice.nodeName else {})
 
@@ -45,5 +45,5 @@ def is_admitted(unit: GPUUnit) -> bool:
 
 
 def is_inert(unit: GPUUnit) -> bool:
-    """Whether an operation made the unit and nobody has admitted it: nothing may be built for it."""
+    """Whether an operation made the unit and it is not admitted yet. Controllers create nothing for such a unit."""
     return OPERATION_UID in unit.metadata.annotations and source_of(unit) is None

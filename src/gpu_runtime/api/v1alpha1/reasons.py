@@ -1,4 +1,4 @@
-"""Types and reasons of conditions: the vocabulary that a status speaks."""
+"""Types and reasons of all conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that no schema can say: how the parts of a spec fit together, for requests and for objects by hand."""
+"""Rules across fields of a spec, which no schema can express. For requests and for objects written with kubectl."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESERVED_PATHS = ("/dev/shm",)  # noqa: S108  inside the pod
 
 
 def template_errors(template: RuntimeTemplate) -> Iterator[FieldError]:
-    """What is wrong with a template whose fields are all right by themselves."""
+    """Errors across fields of a template whose single fields are valid."""
     first: dict[int, int] = {}
     for index, port in enumerate(template.ports):
         if port.port in first:
@@ -29,7 +29,7 @@ def template_errors(template: RuntimeTemplate) -> Iterator[FieldError]:
 
 
 def access_errors(access: Access, template: RuntimeTemplate) -> Iterator[FieldError]:
-    """The primary port must be one of the template's."""
+    """An error when the primary port is not a port of the template."""
     names = [port.name for port in template.ports]
     if access.primaryPort is not None and access.primaryPort not in names:
         known = f"the template has {', '.join(names)}" if names else "the template has no ports"
@@ -37,7 +37,7 @@ def access_errors(access: Access, template: RuntimeTemplate) -> Iterator[FieldEr
 
 
 def mount_errors(mounts: Sequence[StorageMount]) -> Iterator[FieldError]:
-    """Each path is used once, and none that the platform uses itself."""
+    """Errors for mount paths that are used twice, or that the platform reserves."""
     first: dict[str, int] = {}
     for index, mount in enumerate(mounts):
         path, field = mount.mountPath.rstrip("/"), f"storageMounts[{index}].mountPath"
@@ -57,7 +57,7 @@ P = TypeVar("P", bound=Named)
 
 
 def primary_port(access: Access, ports: Sequence[P]) -> P | None:
-    """The port that users reach: the one that `access` names, else the first; None where there is none."""
+    """The port for users: the one that `access` names, else the first port, else None."""
     return next((port for port in ports if access.primaryPort in (None, port.name)), None)
 
 

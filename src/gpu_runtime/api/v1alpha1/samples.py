@@ -1,4 +1,4 @@
-"""One small object of each kind that applies as it is: `kubectl apply -k config/samples`."""
+"""One small sample of each kind, ready for `kubectl apply -k config/samples`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GPU_FUNCTION_SAMPLE = GPUFunction(
     ),
 )
 
-# Written by the runtime API alone; the sample shows the form of a finished one.
+# Only the runtime-api writes Operations; this sample shows a finished one.
 OPERATION_SAMPLE = Operation(
     metadata=ObjectMeta(name="operation-sample"),
     spec=OperationSpec(

@@ -11,7 +11,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 
 
 def place(record: Operation) -> Key:
-    """Namespace of the batch, and what the names of its units begin with."""
+    """The namespace of the batch, and the name prefix of its units."""
     namespace, _, prefix = record.metadata.annotations.get(BATCH, "").partition("/")
     return Key(namespace, prefix)
 
@@ -41,7 +41,7 @@ def with_units(record: Operation, made: Mapping[int, str]) -> list[str]:
 
 
 def seen_listed(unit: GPUUnit) -> bool:
-    """Whether the controller has ever seen the unit's UID in its record's list. Only then a unit becomes Ready.
+    """Whether the controller has ever seen the unit's UID in its record's list. Only such a unit becomes Ready.
 
     `phase` counts too, because stock that an earlier version called Ready has no `listed`.
     """
