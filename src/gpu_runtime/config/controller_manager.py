@@ -81,6 +81,21 @@ class StockSettings(Struct, frozen=True, kw_only=True):
     priorityClassName: str = STOCK_PRIORITY_CLASS
 
 
+class StorageSettings(Struct, frozen=True, kw_only=True):
+    """Settings of storages: their claims, and the pods that fill them and serve their files."""
+
+    accessMode: Annotated[
+        Literal["ReadWriteOnce", "ReadWriteOncePod"],
+        Meta(description="Of new claims. ReadWriteOncePod needs a CSI driver and protects against a second pod."),
+    ] = "ReadWriteOnce"
+    image: Annotated[
+        ImageReference, Meta(description="Image of this project, for the pods that copy data and serve files.")
+    ] = "gpu-runtime:dev"
+    prepareDeadlineSeconds: Annotated[
+        int, Meta(ge=1, le=7 * 86400, description="After this time a prepare that still runs has failed.")
+    ] = 6 * 3600
+
+
 class NetworkSettings(Struct, frozen=True, kw_only=True):
     """What active units may connect to: DNS, and every address outside the blocked ranges."""
 
@@ -98,7 +113,7 @@ class NetworkSettings(Struct, frozen=True, kw_only=True):
 
 
 class ControllerManagerSettings(Struct, frozen=True, kw_only=True):
-    """The controller-manager: reconciles StockPools and GPUUnits."""
+    """The controller-manager: reconciles StockPools, GPUUnits and GPUStorages."""
 
     installNamespace: str = SYSTEM_NAMESPACE
     log: Log = Log()
@@ -107,5 +122,6 @@ class ControllerManagerSettings(Struct, frozen=True, kw_only=True):
     workers: Annotated[int, Meta(ge=1, le=256, description="Objects of one kind that are reconciled at a time.")] = 16
     units: UnitSettings = UnitSettings()
     stock: StockSettings = StockSettings()
+    storage: StorageSettings = StorageSettings()
     network: NetworkSettings = NetworkSettings()
     specs: Annotated[dict[str, SpecSettings], Meta(description="By spec name, such as g1.1.")] = {}

@@ -28,8 +28,11 @@ BATCH = f"{GROUP}/batch"
 ATTACHED_TO = f"{GROUP}/attached-to"
 # On a GPUStorage: a new value makes a failed prepare run again.
 STORAGE_RECOVERY_NONCE = f"{GROUP}/storage-recovery-nonce"
-# On a PersistentVolumeClaim: UID of the GPUStorage whose data it holds, in place of an owner reference.
+# On a PersistentVolumeClaim: name and UID of the GPUStorage whose data it holds, in place of an owner reference.
+STORAGE_NAME = f"{GROUP}/storage-name"
 STORAGE_UID = f"{GROUP}/storage-uid"
+# On a unit, Deployment or Job: a new value makes a write that was decided on an earlier version fail.
+FENCE = f"{GROUP}/fence"
 
 STORAGE_FINALIZER = f"{GROUP}/storage"  # on a GPUStorage: blocks deletion while it is attached
 CLAIM_FINALIZER = f"{GROUP}/storage-data"  # on its claim: only our controller may delete the data

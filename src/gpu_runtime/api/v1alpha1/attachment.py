@@ -1,20 +1,65 @@
-"""The record of who holds a storage."""
+"""The record of who holds a storage. It changes only by compare-and-set; docs/storage.md says why that is safe."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
+from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, OPERATION_UID
 from gpu_runtime.api.v1alpha1.fields import Reported, Uid
 
 
 class Attachment(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The one holder of a storage: an operation that is attaching it, then the unit that it made.
+    """The one holder of a storage: a unit, or another storage that copies from it.
 
     As JSON it is the value of the `attached-to` annotation, which decides; the status only mirrors it.
     """
 
-    operation: Annotated[Uid, Meta(description="UID of the Operation that attached the storage.")]
-    unit: Annotated[Reported, Meta(description="Name of the unit, in the same namespace.")]
-    uid: Annotated[Uid, Meta(description="UID of that unit; absent until it exists.")] = ""
+    unit: Annotated[Reported, Meta(description="Name of the unit that holds the storage, in the same namespace.")] = ""
+    storage: Annotated[
+        Reported, Meta(description="Name of the GPUStorage that is being filled from this one; then there is no unit.")
+    ] = ""
+    uid: Annotated[
+        Uid, Meta(description="UID of that unit or GPUStorage; absent if an Operation creates the unit.")
+    ] = ""
+    operation: Annotated[Uid, Meta(description="UID of the Operation that creates the unit.")] = ""
+    operationName: Annotated[Reported, Meta(description="Name of that Operation.")] = ""
+    since: Annotated[datetime | None, Meta(description="When the holder got the storage.")] = None
+
+    def __str__(self) -> str:
+        return f"storage {self.storage}" if self.storage else f"unit {self.unit}"
+
+
+UNREADABLE = Attachment(unit="(unreadable)")
+"""The holder when somebody edited the annotation by hand and it cannot be read. Nobody frees such a storage."""
+
+_DECODER = msgspec.json.Decoder(Attachment)
+
+
+def attachment_of(storage: ObjectMeta) -> Attachment | None:
+    """The holder of the storage with this metadata; None if it is free."""
+    text = storage.annotations.get(ATTACHED_TO)
+    if text is None:
+        return None
+    try:
+        return _DECODER.decode(text)
+    except msgspec.MsgspecError:
+        return UNREADABLE
+
+
+def attached_to(holder: Attachment) -> dict[str, str]:
+    """The annotation that makes `holder` the holder."""
+    return {ATTACHED_TO: msgspec.json.encode(holder, order="deterministic").decode()}
+
+
+def holds(holder: Attachment | None, unit: ObjectMeta) -> bool:
+    """Whether the record names this very unit: by its UID, or by the Operation that created it."""
+    if holder is None or holder.unit != unit.name:
+        return False
+    if holder.uid:
+        return holder.uid == unit.uid
+    return bool(holder.operation) and holder.operation == unit.annotations.get(OPERATION_UID)

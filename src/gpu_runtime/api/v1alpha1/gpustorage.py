@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -11,6 +12,7 @@ from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.attachment import Attachment
 from gpu_runtime.api.v1alpha1.fields import (
     Conditions,
+    Count,
     ImageReference,
     LastSyncTime,
     ObjectName,
@@ -80,6 +82,15 @@ class PrepareStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
         RecoveryPhase,
         Meta(description="None; Required after a failure, until recovery is asked for; Running; or Succeeded."),
     ] = "None"
+    message: Annotated[
+        Reported, Meta(description="What it does or why it failed: exit code and last line of its output.")
+    ] = ""
+    filesCopied: Annotated[Count, Meta(description="Files copied so far; only for a copy of another storage.")] = 0
+    filesTotal: Annotated[Count, Meta(description="Files to copy.")] = 0
+    bytesCopied: Annotated[int, Meta(ge=0, description="Bytes copied so far.")] = 0
+    bytesTotal: Annotated[int, Meta(ge=0, description="Bytes to copy.")] = 0
+    startTime: Annotated[datetime | None, Meta(description="When filling began.")] = None
+    completionTime: Annotated[datetime | None, Meta(description="When it succeeded or failed.")] = None
 
 
 class AccessorStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -100,11 +111,15 @@ class GPUStorageStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
     capacity: Annotated[
         Reported, Meta(description="Size that the volume has now; follows spec.size when it grows.")
     ] = ""
+    mountable: Annotated[
+        bool,
+        Meta(description="Whether a unit that mounts the storage may start: its claim can be used, and it is filled."),
+    ] = False
     prepare: Annotated[PrepareStatus | None, Meta(description="How far filling the volume is.")] = None
     accessor: Annotated[AccessorStatus | None, Meta(description="Whether and where the files can be read.")] = None
     attachedTo: Annotated[
         Attachment | None,
-        Meta(description="The one active unit that holds the storage; absent while it is free."),
+        Meta(description="Who holds the storage: one active unit, or a storage that copies from it. Absent if free."),
     ] = None
     observedGeneration: ObservedGeneration = 0
     lastSyncTime: LastSyncTime = None
