@@ -159,6 +159,26 @@ async def test_a_command_inherits_nothing_but_its_streams(shells: PodShells, pod
         command.close()
 
 
+async def test_a_command_ignores_no_signal_if_the_agent_was_started_with_nohup(
+    data_dir: Path, capabilities: Capabilities
+) -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGINT)}
+    try:
+        async with PodRuntime(data_dir, capabilities) as runtime:
+            uid = await a_pod(runtime)
+            await runtime.start_container(uid, a_container("sleep", "36000"))
+            command = await PodShells(data_dir).execute(
+                {"metadata": {"uid": uid}}, asked("grep", "SigIgn", "/proc/self/status")
+            )
+            ignored = int((await said(command)).split()[1], 16)
+            command.close()
+            await runtime.shutdown()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert ignored == 0
+
+
 async def test_what_cannot_start_says_why(shells: PodShells, pod: dict[str, Any]) -> None:
     with pytest.raises(CannotStart, match=r'unable to start container process: exec: "no-such": executable file not'):
         await shells.execute(pod, asked("no-such"))

@@ -84,6 +84,7 @@ def test_a_port_that_is_taken_is_one_line_and_exits_with_2(tmp_path: Path, proce
 
 ASKED_WHILE_LOADING = """
 import os, signal, sys, types
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job it is ignored
 from gpu_runtime.cli.processes import process_command
 from gpu_runtime.cmd.process import Process
 

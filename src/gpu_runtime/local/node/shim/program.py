@@ -63,7 +63,8 @@ def become(container: Container, command: list[str]) -> NoReturn:
         raise CannotExecute(
             f"chdir to cwd ({container['workingDir']!r}) set in the spec failed: {_reason(error)}"
         ) from error
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+    # All of them: the agent ignores SIGHUP and SIGINT when it was started with nohup or in the background of a shell.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     path = find_executable(command[0], container["env"].get("PATH", ""))
     if container["seccomp"]:
