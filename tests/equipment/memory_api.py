@@ -88,6 +88,8 @@ class MemoryApi:
         merged = _merge(live, msgspec.to_builtins(patch))
         if merged.get("spec") != live.get("spec"):
             merged["metadata"]["generation"] += 1
+        if merged["metadata"].get("deletionTimestamp") and not merged["metadata"].get("finalizers"):
+            return _decoded(resource, self._remove(resource, key, merged))
         return _decoded(resource, self._store(merged))
 
     async def delete(
@@ -100,9 +102,17 @@ class MemoryApi:
         propagation: str | None = None,
     ) -> None:
         self._write(f"delete {resource.kind} {key.name}")
-        _guard(self._live(resource, key), {"uid": uid, "resourceVersion": resource_version})
+        live = self._live(resource, key)
+        _guard(live, {"uid": uid, "resourceVersion": resource_version})
+        if live["metadata"].get("finalizers"):
+            self._store({**live, "metadata": {**live["metadata"], "deletionTimestamp": self._clock.now().isoformat()}})
+        else:
+            self._remove(resource, key, live)
+
+    def _remove(self, resource: Resource[Any], key: Key, last: Document) -> Document:
         del self.objects[resource.kind, key]
         self.changes += 1
+        return last
 
     def _write(self, what: str) -> None:
         if not what.startswith("create Event "):  # tests look at events themselves

@@ -16,8 +16,9 @@ CONTROLLER_MANAGER = Process(
     rules=(
         Rule(GROUP, ("stockpools",), (*READ, "delete")),
         Rule(GROUP, ("gpuunits",), (*READ, "patch", "delete")),
+        Rule(GROUP, ("gpustorages",), (*READ, "patch")),
         Rule(GROUP, ("operations",), ("list", "watch")),
-        Rule(GROUP, ("stockpools/status", "gpuunits/status"), ("update",)),
+        Rule(GROUP, ("stockpools/status", "gpuunits/status", "gpustorages/status"), ("update",)),
         # Needed to set `blockOwnerDeletion` in owner references, on clusters with OwnerReferencesPermissionEnforcement.
         Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),
         Rule("apps", ("deployments",), (*READ, "create", "patch", "delete")),
@@ -25,7 +26,9 @@ CONTROLLER_MANAGER = Process(
         Rule("", ("services",), (*READ, "create", "patch", "delete")),
         Rule("networking.k8s.io", ("networkpolicies",), (*READ, "create", "patch", "delete")),
         Rule("", ("pods",), ("list", "watch")),
-        Rule("", ("events",), ("create", "patch")),
+        Rule("", ("persistentvolumeclaims",), (*READ, "create", "patch", "delete")),
+        Rule("storage.k8s.io", ("storageclasses",), ("list", "watch")),
+        Rule("", ("events",), ("list", "create", "patch")),
         Rule("", ("namespaces",), ("get",)),
         Rule("scheduling.k8s.io", ("priorityclasses",), ("get",)),
     ),

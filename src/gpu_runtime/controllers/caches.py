@@ -7,11 +7,18 @@ from dataclasses import dataclass
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import OPERATION, UNFINISHED
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, NetworkPolicy, Service
+from gpu_runtime.controllers.child_kinds.volumes import (
+    CLAIMS,
+    STORAGE_CLASSES,
+    PersistentVolumeClaim,
+    StorageClassView,
+)
 from gpu_runtime.controllers.child_kinds.workloads import (
     DEPLOYMENTS,
     PODS,
@@ -21,7 +28,7 @@ from gpu_runtime.controllers.child_kinds.workloads import (
     ReplicaSetView,
 )
 from gpu_runtime.controllers.labels import MANAGED, controlled_by
-from gpu_runtime.controllers.product_kinds import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.controllers.product_kinds import GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.manager import Manager
@@ -31,6 +38,7 @@ from gpu_runtime.kube.store import Store
 BY_UID = "uid"
 BY_SOURCE_STOCK = "source stock"
 BY_OPERATION = "operation"
+BY_CLASS = "storage class"
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,12 @@ class Caches:
 
     pools: OwnWrites[StockPool]
     units: OwnWrites[GPUUnit]
+    storages: OwnWrites[GPUStorage]
     deployments: OwnWrites[Deployment]
     services: OwnWrites[Service]
     policies: OwnWrites[NetworkPolicy]
+    claims: OwnWrites[PersistentVolumeClaim]
+    classes: Store[StorageClassView]
     replica_sets: Store[ReplicaSetView]
     pods: Store[PodView]
     unfinished: Store[Operation]
@@ -51,9 +62,12 @@ class Caches:
         caches = cls(
             pools=OwnWrites(manager.cache(Query(STOCK_POOLS))),
             units=OwnWrites(manager.cache(Query(GPU_UNITS))),
+            storages=OwnWrites(manager.cache(Query(GPU_STORAGES))),
             deployments=OwnWrites(manager.cache(Query(DEPLOYMENTS, labels=MANAGED))),
             services=OwnWrites(manager.cache(Query(SERVICES, labels=MANAGED))),
             policies=OwnWrites(manager.cache(Query(NETWORK_POLICIES, labels=MANAGED))),
+            claims=OwnWrites(manager.cache(Query(CLAIMS, labels=MANAGED))),
+            classes=manager.cache(Query(STORAGE_CLASSES)),
             replica_sets=manager.cache(Query(REPLICA_SETS, labels=MANAGED)),
             pods=manager.cache(Query(PODS, labels=MANAGED)),
             unfinished=manager.cache(Query(OPERATIONS, labels=UNFINISHED)),
@@ -62,6 +76,7 @@ class Caches:
         caches.units.store.index(BY_UID, lambda unit: (unit.metadata.uid,))
         caches.units.store.index(BY_SOURCE_STOCK, _source_stock)
         caches.units.store.index(BY_OPERATION, _operation)
+        caches.storages.store.index(BY_CLASS, lambda storage: (storage.spec.storageClassName,))
         caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
         caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
         return caches

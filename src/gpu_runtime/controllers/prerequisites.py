@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import structlog
 
-from gpu_runtime.api.v1alpha1.crds import GPU_UNIT, OPERATION, STOCK_POOL
+from gpu_runtime.api.v1alpha1.crds import GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.kube.client import Client
@@ -48,7 +48,7 @@ async def _missing_kinds(client: Client) -> list[str]:
     except NotFound:
         body = b"{}"
     served = {each.name for each in msgspec.json.decode(body, type=_Discovery).resources}
-    wanted = (STOCK_POOL, GPU_UNIT, OPERATION)
+    wanted = (STOCK_POOL, GPU_UNIT, GPU_STORAGE, OPERATION)
     return [f"kind {kind.kind} ({kind.api_version}) is not served" for kind in wanted if kind.plural not in served]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -60,34 +60,51 @@ class ReadyStatus(Generic[T]):
 
     @classmethod
     def of(
-        cls, resource: Resource[T], cache: OwnWrites[T], client: Client, clock: Clock, recorder: Recorder | None
+        cls,
+        resource: Resource[T],
+        cache: OwnWrites[T],
+        client: Client,
+        clock: Clock,
+        recorder: Recorder | None,
+        further: tuple[str, ...] = (),
     ) -> ReadyStatus[T]:
-        writer = StatusWriter(resource, cache, client, owns=(READY,), time_field="lastSyncTime", clock=clock)
+        """`further` are the other condition types that the reconciler reports beside Ready."""
+        owns = (READY, *further)
+        writer = StatusWriter(resource, cache, client, owns=owns, time_field="lastSyncTime", clock=clock)
         return cls(writer, recorder)
 
     async def write(
-        self, obj: T, status: PhasedStatus, outcome: Readiness, workload: Workload | None = None
+        self,
+        obj: T,
+        status: PhasedStatus,
+        outcome: Readiness,
+        workload: Workload | None = None,
+        *,
+        child: ObjectMeta | None = None,
+        conditions: Sequence[Condition] = (),
+        can_wait: bool = True,
     ) -> float | None:
-        """Writes `status` with the outcome's condition if it differs.
+        """Writes `status` with the outcome's condition and `conditions` if it differs.
 
-        A progressing status is written only after 2 s: most objects are Ready before that, and the write is saved.
+        A progressing status that `can_wait` is written only after 2 s: most objects are Ready before that, and the
+        write is saved.
         The result, if any, is the number of seconds after which to come back for that write.
         """
         condition = outcome.condition(obj.metadata.generation)
-        new = self.writer.difference(obj, status, [condition])
+        new = self.writer.difference(obj, status, [condition, *conditions])
         if new is None:
             return None
-        if outcome.state == "progressing" and (delay := self._delay(obj, workload)):
+        if can_wait and outcome.state == "progressing" and (delay := self._delay(obj, child or _deployment(workload))):
             return delay
         if await self.writer.put(obj, new):
             self._tell(obj, outcome)
         return None
 
-    def _delay(self, obj: T, workload: Workload | None) -> float | None:
+    def _delay(self, obj: T, child: ObjectMeta | None) -> float | None:
         """How long a status that only says "progressing" can wait, if it can."""
         if find_condition(obj.status.conditions, READY) is None:
-            # Under load the queue delays the first reconcile, so measure from the Deployment's creation.
-            since, delay = (workload.deployment if workload else obj).metadata.creationTimestamp, FIRST_SECONDS
+            # Under load the queue delays the first reconcile, so measure from the creation of its child.
+            since, delay = (child or obj.metadata).creationTimestamp, FIRST_SECONDS
         elif obj.status.phase == "Progressing":
             # The status says "progressing" already; at most its reason changes.
             since, delay = obj.status.lastSyncTime, AGAIN_SECONDS
@@ -111,6 +128,10 @@ class ReadyStatus(Generic[T]):
         elif outcome.state == "ready" and obj.status.phase == "Failed":
             # No event for the first readiness: the condition shows it with its time, and an event costs a write.
             self.recorder.event(resource, obj, outcome.reason, outcome.message)
+
+
+def _deployment(workload: Workload | None) -> ObjectMeta | None:
+    return workload.deployment.metadata if workload is not None else None
 
 
 def complete_when(reasons: frozenset[str]) -> Callable[[PhasedObject], bool]:

@@ -12,6 +12,7 @@ from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
+from gpu_runtime.controllers.gpustorage.registration import add_gpu_storages
 from gpu_runtime.controllers.gpuunit import readiness as gpuunit
 from gpu_runtime.controllers.gpuunit.admitter import Admitter
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
@@ -46,6 +47,7 @@ def add_controllers(
     return {
         "stockpool": _stock_pools(manager, caches, records, settings, recorder, clock),
         "gpuunit": _gpu_units(manager, caches, records, settings, recorder, clock),
+        "gpustorage": add_gpu_storages(manager, caches, settings, recorder, clock),
     }
 
 

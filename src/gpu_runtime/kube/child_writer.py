@@ -51,6 +51,13 @@ class ChildWriter(Generic[P]):
             await self._check_owner(parent, resource, written.object, desired.metadata.finalizers)
         return cache.wrote(written.object)
 
+    async def create(self, parent: P, resource: Resource[T], desired: T, cache: OwnWrites[T]) -> T:
+        """Creates the child and never changes one: AlreadyExists when the name is taken, by us or by others."""
+        made = await self.children.client.create(resource, desired)
+        if not self.children.ownership.is_collected:
+            await self._check_owner(parent, resource, made, desired.metadata.finalizers)
+        return cache.wrote(made)
+
     async def remove(self, parent: P, resource: Resource[T], key: Key, cache: OwnWrites[T]) -> None:
         """Deletes a child that is no longer wanted. An object of that name that is not ours stays."""
         cached = cache.get(key)

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from equipment.builders import a_deployment, a_unit
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.network import NetworkPolicy, Service
+from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim, StorageClassView
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.kube import OwnWrites, Store
@@ -42,9 +44,12 @@ def teardown(server: Server) -> Teardown:
     caches = Caches(
         pools=OwnWrites(Store[StockPool]()),
         units=OwnWrites(Store[GPUUnit]()),
+        storages=OwnWrites(Store[GPUStorage]()),
         deployments=OwnWrites(deployments),
         services=OwnWrites(Store[Service]()),
         policies=OwnWrites(Store[NetworkPolicy]()),
+        claims=OwnWrites(Store[PersistentVolumeClaim]()),
+        classes=Store[StorageClassView](),
         replica_sets=Store[ReplicaSetView](),
         pods=Store[PodView](),
         unfinished=Store[Operation](),

@@ -1,0 +1,1 @@
+"""GPUStorage: a claim for a volume that outlives the units that mount it."""

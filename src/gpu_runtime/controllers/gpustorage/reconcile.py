@@ -1,0 +1,81 @@
+"""Drives one GPUStorage toward its spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.attachment import attachment_of
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
+from gpu_runtime.controllers.gpustorage.deletion import Deletion
+from gpu_runtime.controllers.gpustorage.phases import Accessor, Judge, Prepare
+from gpu_runtime.controllers.gpustorage.readiness import Observed, readiness, status
+from gpu_runtime.controllers.readiness import Blocked
+from gpu_runtime.controllers.ready_status import ReadyStatus
+from gpu_runtime.kube.controller import Result
+from gpu_runtime.kube.errors import Terminal
+from gpu_runtime.kube.finalizer import Finalizer
+
+
+@dataclass(frozen=True)
+class GPUStorageReconciler:
+    """Reads caches; reads live where a "no" would cost data. Writes only differences."""
+
+    caches: Caches
+    finalizer: Finalizer[GPUStorage]
+    claim: ClaimKeeper
+    prepare: Prepare
+    accessor: Accessor
+    judge: Judge
+    deletion: Deletion
+    status: ReadyStatus[GPUStorage]
+
+    async def reconcile(self, key: Key) -> Result:
+        storage = self.caches.storages.get(key)
+        if storage is None:
+            return Result()
+        if attachment_of(storage.metadata) is not None:
+            storage = await self.judge.free(storage)
+        if storage.metadata.deletionTimestamp is not None:
+            return await self.deletion.finish(storage)
+        storage = await self.finalizer.add(storage)  # before the first side effect
+        seen, blocked = await self._claimed(storage)
+        # Nothing is written to a volume before the status names its claim: a claim that was deleted by hand before
+        # that is made again, and must have been empty.
+        recorded = bool(storage.status.claimName)
+        seen = replace(seen, prepared=await self.prepare.run(storage, seen.usable_claim if recorded else None))
+        seen = replace(seen, accessible=await self.accessor.run(storage, seen.mountable_claim if recorded else None))
+        return await self._report(seen, blocked)
+
+    async def _claimed(self, storage: GPUStorage) -> tuple[Observed, Blocked | None]:
+        """The storage with its claim, and what blocks the claim. A blocked claim can still be mounted."""
+        found = await self.claim.find(storage)
+        storage_class = self.caches.classes.get(Key("", storage.spec.storageClassName))
+        seen = Observed(storage, claim=found, storage_class=storage_class)
+        try:
+            return replace(seen, claim=await self.claim.ensure(storage, found)), None
+        except Blocked as blocked:
+            return replace(seen, blocked=blocked.outcome), blocked
+
+    async def _report(self, seen: Observed, blocked: Blocked | None) -> Result:
+        assert seen.prepared is not None
+        assert seen.accessible is not None
+        storage, outcome = seen.storage, readiness(seen)
+        new = status(seen, outcome)
+        delay = await self.status.write(
+            storage,
+            new,
+            outcome,
+            child=seen.claim.metadata if seen.claim is not None else None,
+            conditions=(seen.prepared.condition, seen.accessible.condition),
+            # A unit or a prepare waits for a status that says more than "the claim is pending".
+            can_wait=not new.mountable and storage.spec.prepare is None,
+        )
+        again = min(
+            (each for each in (delay, seen.prepared.again, seen.accessible.again) if each is not None), default=None
+        )
+        if blocked is None or delay is not None or (again is not None and isinstance(blocked.error, Terminal)):
+            return Result(again)
+        return blocked.result()

@@ -1,0 +1,60 @@
+"""Adds the reconciler of storages to a manager, with its phases and the changes that trigger it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.annotations import STORAGE_FINALIZER
+from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, PREPARED
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.caches import BY_CLASS, Caches
+from gpu_runtime.controllers.child_kinds.volumes import StorageClassView
+from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
+from gpu_runtime.controllers.gpustorage.deletion import Deletion
+from gpu_runtime.controllers.gpustorage.phases import Accessor, Judge, NoAccessor, NoJudge, NoPrepare, Prepare
+from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
+from gpu_runtime.controllers.gpustorage.resources.claim import OWNER
+from gpu_runtime.controllers.product_kinds import GPU_STORAGES
+from gpu_runtime.controllers.ready_status import ReadyStatus
+from gpu_runtime.kube.child_writer import ChildWriter
+from gpu_runtime.kube.children import Children
+from gpu_runtime.kube.clock import Clock
+from gpu_runtime.kube.controller import Controller, Source, mapped, owned_by_annotation, primary
+from gpu_runtime.kube.events import Recorder
+from gpu_runtime.kube.finalizer import Finalizer
+from gpu_runtime.kube.manager import Manager
+
+
+def add_gpu_storages(
+    manager: Manager, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
+) -> Controller:
+    client, children = manager.client, Children(manager.client, OWNER)
+    finalizer = Finalizer(STORAGE_FINALIZER, GPU_STORAGES, caches.storages, client)
+    status = ReadyStatus.of(GPU_STORAGES, caches.storages, client, clock, recorder, further=(PREPARED, ACCESSOR_READY))
+    prepare: Prepare = NoPrepare()
+    accessor: Accessor = NoAccessor()
+    judge: Judge = NoJudge()
+    reconciler = GPUStorageReconciler(
+        caches=caches,
+        finalizer=finalizer,
+        claim=ClaimKeeper(client, caches, ChildWriter(GPU_STORAGES, children, recorder), settings),
+        prepare=prepare,
+        accessor=accessor,
+        judge=judge,
+        deletion=Deletion(client, children, finalizer, status, prepare, accessor, clock),
+        status=status,
+    )
+
+    def of_class(changed: StorageClassView) -> Iterable[Key]:
+        return [storage.metadata.key for storage in caches.storages.find(BY_CLASS, changed.metadata.name)]
+
+    sources: list[Source[Any]] = [
+        primary(caches.storages.store),
+        # Primary, so that a start also finds claims whose storage is gone. Both have the same name.
+        replace(owned_by_annotation(caches.claims.store, GPU_STORAGES, OWNER), is_primary=True),
+        mapped(caches.classes, of_class),
+    ]
+    return manager.controller("gpustorage", reconciler.reconcile, sources, workers=settings.workers)

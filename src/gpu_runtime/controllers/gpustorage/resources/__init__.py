@@ -1,0 +1,1 @@
+"""Builders of a storage's children."""
