@@ -142,7 +142,7 @@ def _matching(objects: Mapping[tuple[str, Key], Document], query: Query[T]) -> l
         if kind == query.resource.kind
         and query.namespace in ("", key.namespace)
         and _selected(document["metadata"].get("labels", {}), query.labels)
-        and query.fields in ("", f"metadata.name={key.name}")
+        and _has_field(document, query.fields)
     ]
 
 
@@ -154,6 +154,15 @@ def _selected(labels: Mapping[str, str], selector: str) -> bool:
     """For the two selectors that caches of ours have: `key=value` and `key`."""
     name, _, value = selector.partition("=")
     return not selector or (name in labels and value in ("", labels[name]))
+
+
+def _has_field(document: Document, selector: str) -> bool:
+    """For selectors of one field, such as `metadata.name=x`."""
+    path, _, value = selector.partition("=")
+    found: Any = document
+    for name in path.split(".") if selector else ():
+        found = found.get(name, {})
+    return not selector or bool(found == value)
 
 
 def _guard(live: Document, wanted: Mapping[str, Any]) -> None:

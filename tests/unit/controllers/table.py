@@ -71,7 +71,9 @@ class World:
 
     @property
     def events(self) -> list[str]:
-        return [f"{each['type']} {each['reason']}: {each['message']}" for each in self.api.of_kind("Event")]
+        """Events that the reconcilers wrote."""
+        ours = [each for each in self.api.of_kind("Event") if "source" in each]
+        return [f"{each['type']} {each['reason']}: {each['message']}" for each in ours]
 
 
 async def check(controller: str, kind: str, row: Row) -> None:

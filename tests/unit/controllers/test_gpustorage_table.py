@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from equipment.builders import a_storage, a_unit, an_operation
-from equipment.builders.base import Builder, new_document
+from equipment.builders.base import LONG_AGO, Builder, new_document
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
 from gpu_runtime.controllers.gpustorage.resources.claim import claim
 from gpu_runtime.kube import Terminal
 from gpu_runtime.kube.client import document_of
-from unit.controllers.table import SETTINGS, Row, check
+from unit.controllers.table import CLOCK, SETTINGS, Row, check
 
 NEW = a_storage("data").with_uid("storage-uid").at_generation(1).size("20Gi")
 STORAGE = NEW.kept_by(STORAGE_FINALIZER)
@@ -28,6 +29,7 @@ def a_class(name: str = "rook-ceph-block", **fields: Any) -> Builder:
 
 CLASS = a_class()
 WAITS = a_class(volumeBindingMode="WaitForFirstConsumer")
+SCHEDULED = "volume.kubernetes.io/selected-node"
 
 
 def a_claim(size: str = "20Gi") -> Builder:
@@ -38,6 +40,17 @@ def a_claim(size: str = "20Gi") -> Builder:
 
 def bound(made: Builder, capacity: str = "20Gi") -> Builder:
     return made.spec(volumeName="pv-1").status(phase="Bound", capacity={"storage": capacity})
+
+
+def an_event(message: str, kind: str = "Warning", **times: str) -> Builder:
+    """Of a provisioner, about the claim."""
+    document = new_document("v1", "Event", f"data.{len(message)}", "runtime-instance")
+    fields = {"type": kind, "reason": "ProvisioningFailed", "message": message, "lastTimestamp": LONG_AGO, **times}
+    return Builder({**document, "involvedObject": {"uid": "claim-uid"}, **fields})
+
+
+def created(made: Builder, seconds_ago: float) -> Builder:
+    return made.metadata(creationTimestamp=(CLOCK.now() - timedelta(seconds=seconds_ago)).isoformat())
 
 
 CLAIM = a_claim()
@@ -84,6 +97,76 @@ ROWS: dict[str, Row] = {
         ["status GPUStorage data"],
         *("Pending", "StorageAwaitingConsumer"),
         status={"mountable": True, "claimName": "data"},
+    ),
+    "a storage whose class does not exist says so, and comes back when the class changes": Row(
+        [STORAGE, CLAIM],
+        ["status GPUStorage data"],
+        *("Pending", "StorageProvisioningFailed", "StorageClass rook-ceph-block does not exist"),
+        status={"mountable": None, "claimName": "data"},
+    ),
+    "a claim that is young is given time": Row([STORAGE, created(CLAIM, 0.5), CLASS], again=1.5),
+    "a storage that waits for its provisioner names it": Row(
+        [STORAGE, created(CLAIM, 20), CLASS],
+        ["status GPUStorage data"],
+        *("Pending", "StoragePending", "provisioner rbd.csi.ceph.com of StorageClass rook-ceph-block has made"),
+        again=10.0,
+    ),
+    "a provisioner that does not answer is named": Row(
+        [STORAGE, created(CLAIM, 90), CLASS],
+        ["status GPUStorage data"],
+        *("Pending", "StoragePending", "has neither made a volume nor told why: check that it runs"),
+        again=45.0,
+    ),
+    "a provisioner that fails is quoted, with its last words": Row(
+        [
+            STORAGE,
+            created(CLAIM, 90),
+            CLASS,
+            an_event("the pool is full", lastTimestamp="2024-01-01T00:00:00Z"),
+            an_event("no answer"),
+            an_event("trying once more", "Normal", lastTimestamp="2025-01-01T00:00:00Z"),
+        ],
+        ["status GPUStorage data"],
+        *("Pending", "StorageProvisioningFailed", "makes no volume: the pool is full"),
+        again=45.0,
+    ),
+    "the events of another claim do not matter": Row(
+        [STORAGE, created(CLAIM, 90).with_uid("another"), CLASS, an_event("the pool is full")],
+        ["status GPUStorage data"],
+        *("Pending", "StoragePending"),
+        again=45.0,
+    ),
+    "events of a claim that waits for long are read rarely": Row(
+        [STORAGE, CLAIM, CLASS],
+        ["status GPUStorage data"],
+        *("Pending", "StoragePending"),
+        again=300.0,
+    ),
+    "a class without provisioner waits for a volume that somebody makes": Row(
+        [STORAGE, CLAIM, a_class(provisioner="kubernetes.io/no-provisioner")],
+        ["status GPUStorage data"],
+        *("Pending", "StoragePending", "waiting for a PersistentVolume of that class"),
+    ),
+    "a volume that cannot be made for its first consumer says so and stays mountable": Row(
+        [STORAGE, CLAIM.annotated({SCHEDULED: "n1"}), WAITS, an_event("n1 has no space")],
+        ["status GPUStorage data"],
+        *("Pending", "StorageProvisioningFailed", "n1 has no space"),
+        status={"mountable": True},
+        again=300.0,
+    ),
+    "a claim that lost its volume is Failed and cannot be mounted": Row(
+        [READY, BOUND.status(phase="Lost", capacity={}), CLASS],
+        ["status GPUStorage data"],
+        *("Failed", "StorageClaimLost", "PersistentVolumeClaim data lost its volume pv-1"),
+        status={"mountable": None, "capacity": None},
+        events=["Warning StorageClaimLost"],
+    ),
+    "a claim that somebody deletes is Failed, and its data is still there": Row(
+        [READY, BOUND.being_deleted(), CLASS],
+        ["status GPUStorage data"],
+        *("Failed", "StorageClaimLost", "its data is still there"),
+        status={"mountable": None, "capacity": "20Gi"},
+        events=["Warning StorageClaimLost"],
     ),
     "a storage shows who holds it": Row(
         [HELD, BOUND, CLASS],

@@ -1,6 +1,8 @@
-"""PersistentVolumeClaims as we write and read them, and the parts of StorageClasses that decide how they are filled."""
+"""PersistentVolumeClaims as we write and read them, and the parts of StorageClasses and Events that explain them."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -12,6 +14,9 @@ from gpu_runtime.kube.resource import Resource
 STORAGE = "storage"
 """The resource of a claim: bytes of the volume."""
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim that waited for its first consumer: where that pod runs. From then on a volume is made."""
 
 
 class ClaimResources(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -64,5 +69,22 @@ class StorageClassView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     allowVolumeExpansion: bool = False
 
 
+class EventView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An Event about a claim. Provisioners tell there why they make no volume. Never written back."""
+
+    metadata: ObjectMeta
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    lastTimestamp: datetime | None = None
+    eventTime: datetime | None = None
+
+    @property
+    def last_seen(self) -> float:
+        seen = self.lastTimestamp or self.eventTime or self.metadata.creationTimestamp
+        return seen.timestamp() if seen is not None else 0.0
+
+
 CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaim)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", StorageClassView, namespaced=False)
+CLAIM_EVENTS = Resource("", "v1", "Event", "events", EventView)

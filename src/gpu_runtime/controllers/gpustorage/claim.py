@@ -63,9 +63,12 @@ class ClaimKeeper:
             return await self._repair(storage, size, live)
 
     async def _check_new(self, storage: GPUStorage) -> None:
-        """Raises RetryAfter unless the storage has no claim yet. A cache that is behind must not make an empty one."""
-        live = await self.client.get(GPU_STORAGES, storage.metadata.key)
-        if live.metadata.uid != storage.metadata.uid or live.status.claimName:
+        """Raises RetryAfter if the storage has a claim already. A cache that is behind must not make an empty one."""
+        try:
+            live = await self.client.get(GPU_STORAGES, storage.metadata.key)
+        except NotFound:
+            live = None
+        if live is None or live.metadata.uid != storage.metadata.uid or live.status.claimName:
             raise RetryAfter(STALE_SECONDS, f"GPUStorage {storage.metadata.key}: the cache is behind the server")
 
     async def _repair(self, storage: GPUStorage, size: Quantity, live: PersistentVolumeClaim) -> PersistentVolumeClaim:

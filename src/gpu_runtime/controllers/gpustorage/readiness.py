@@ -10,18 +10,13 @@ from msgspec import structs
 from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStoragePhase, GPUStorageStatus
 from gpu_runtime.api.v1alpha1.reasons import (
-    STORAGE_AWAITING_CONSUMER,
     STORAGE_CLAIM_LOST,
-    STORAGE_PENDING,
     STORAGE_PREPARE_FAILED,
     STORAGE_READY,
 )
-from gpu_runtime.controllers.child_kinds.volumes import (
-    WAIT_FOR_FIRST_CONSUMER,
-    PersistentVolumeClaim,
-    StorageClassView,
-)
+from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim, StorageClassView
 from gpu_runtime.controllers.gpustorage.phases import Accessible, Prepared
+from gpu_runtime.controllers.gpustorage.provisioning import NOTHING_TOLD, Provisioning, waits_for_consumer, why_pending
 from gpu_runtime.controllers.readiness import Readiness, State
 
 PHASES: dict[State, GPUStoragePhase] = {
@@ -39,23 +34,18 @@ class Observed:
     storage: GPUStorage
     claim: PersistentVolumeClaim | None = None
     storage_class: StorageClassView | None = None
+    provisioning: Provisioning = NOTHING_TOLD
     prepared: Prepared | None = None
     accessible: Accessible | None = None
     blocked: Readiness | None = None
-
-    @property
-    def awaits_consumer(self) -> bool:
-        """Whether the volume is made for the first pod that mounts the claim, on that pod's node."""
-        pending = self.claim is not None and self.claim.status.phase in ("", "Pending")
-        waits = self.storage_class is not None and self.storage_class.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER
-        return pending and waits
 
     @property
     def usable_claim(self) -> PersistentVolumeClaim | None:
         """The claim, if a pod can mount it now."""
         if self.claim is None or self.claim.is_being_deleted:
             return None
-        return self.claim if self.claim.is_bound or self.awaits_consumer else None
+        usable = self.claim.is_bound or waits_for_consumer(self.claim, self.storage_class)
+        return self.claim if usable else None
 
     @property
     def mountable_claim(self) -> PersistentVolumeClaim | None:
@@ -80,10 +70,7 @@ def claim_lost(seen: Observed) -> Readiness | None:
 def claim_pending(seen: Observed) -> Readiness | None:
     if seen.claim is not None and seen.claim.is_bound:
         return None
-    if seen.awaits_consumer:
-        message = "its volume is made when the first unit mounts it"
-        return Readiness("progressing", STORAGE_AWAITING_CONSUMER, message)
-    return Readiness("progressing", STORAGE_PENDING, "waiting for its volume")
+    return why_pending(seen.storage.spec.storageClassName, seen.claim, seen.storage_class, seen.provisioning)
 
 
 def prepare_unfinished(seen: Observed) -> Readiness | None:

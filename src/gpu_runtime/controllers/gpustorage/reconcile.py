@@ -11,6 +11,7 @@ from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.phases import Accessor, Judge, Prepare
+from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.readiness import Observed, readiness, status
 from gpu_runtime.controllers.readiness import Blocked
 from gpu_runtime.controllers.ready_status import ReadyStatus
@@ -26,6 +27,7 @@ class GPUStorageReconciler:
     caches: Caches
     finalizer: Finalizer[GPUStorage]
     claim: ClaimKeeper
+    events: ProvisioningEvents
     prepare: Prepare
     accessor: Accessor
     judge: Judge
@@ -42,6 +44,7 @@ class GPUStorageReconciler:
             return await self.deletion.finish(storage)
         storage = await self.finalizer.add(storage)  # before the first side effect
         seen, blocked = await self._claimed(storage)
+        seen = replace(seen, provisioning=await self.events.read(seen.claim, seen.storage_class))
         # Nothing is written to a volume before the status names its claim: a claim that was deleted by hand before
         # that is made again, and must have been empty.
         recorded = bool(storage.status.claimName)
@@ -73,9 +76,8 @@ class GPUStorageReconciler:
             # A unit or a prepare waits for a status that says more than "the claim is pending".
             can_wait=not new.mountable and storage.spec.prepare is None,
         )
-        again = min(
-            (each for each in (delay, seen.prepared.again, seen.accessible.again) if each is not None), default=None
-        )
+        wishes = (delay, seen.provisioning.again, seen.prepared.again, seen.accessible.again)
+        again = min((each for each in wishes if each is not None), default=None)
         if blocked is None or delay is not None or (again is not None and isinstance(blocked.error, Terminal)):
             return Result(again)
         return blocked.result()

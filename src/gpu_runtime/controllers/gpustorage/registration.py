@@ -15,6 +15,7 @@ from gpu_runtime.controllers.child_kinds.volumes import StorageClassView
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.phases import Accessor, Judge, NoAccessor, NoJudge, NoPrepare, Prepare
+from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
 from gpu_runtime.controllers.gpustorage.resources.claim import OWNER
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
@@ -41,6 +42,7 @@ def add_gpu_storages(
         caches=caches,
         finalizer=finalizer,
         claim=ClaimKeeper(client, caches, ChildWriter(GPU_STORAGES, children, recorder), settings),
+        events=ProvisioningEvents(client, clock),
         prepare=prepare,
         accessor=accessor,
         judge=judge,
