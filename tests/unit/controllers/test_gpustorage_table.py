@@ -44,7 +44,7 @@ def bound(made: Builder, capacity: str = "20Gi") -> Builder:
 
 def an_event(message: str, kind: str = "Warning", **times: str) -> Builder:
     """Of a provisioner, about the claim."""
-    document = new_document("v1", "Event", f"data.{len(message)}", "runtime-instance")
+    document = new_document("v1", "Event", message.replace(" ", "-"), "runtime-instance")
     fields = {"type": kind, "reason": "ProvisioningFailed", "message": message, "lastTimestamp": LONG_AGO, **times}
     return Builder({**document, "involvedObject": {"uid": "claim-uid"}, **fields})
 
