@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import SOURCE_STOCK_UID
+from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import OPERATION, UNFINISHED
@@ -39,6 +40,8 @@ BY_UID = "uid"
 BY_SOURCE_STOCK = "source stock"
 BY_OPERATION = "operation"
 BY_CLASS = "storage class"
+BY_HOLDER = "holder"
+BY_STORAGE = "storage"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Caches:
         caches.units.store.index(BY_UID, lambda unit: (unit.metadata.uid,))
         caches.units.store.index(BY_SOURCE_STOCK, _source_stock)
         caches.units.store.index(BY_OPERATION, _operation)
+        caches.units.store.index(BY_STORAGE, _mounted)
+        caches.storages.store.index(BY_HOLDER, _holder)
         caches.storages.store.index(BY_CLASS, lambda storage: (storage.spec.storageClassName,))
         caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
         caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
@@ -94,3 +99,15 @@ def _source_stock(unit: GPUUnit) -> Iterable[str]:
 def _operation(unit: GPUUnit) -> Iterable[str]:
     name = unit.metadata.labels.get(OPERATION)
     return (name,) if name else ()
+
+
+def _mounted(unit: GPUUnit) -> Iterable[str]:
+    return [str(Key(unit.metadata.namespace, mount.name)) for mount in unit.spec.storageMounts]
+
+
+def _holder(storage: GPUStorage) -> Iterable[str]:
+    holder = attachment_of(storage.metadata)
+    if holder is None:
+        return ()
+    kind, name = ("storage", holder.storage) if holder.storage else ("unit", holder.unit)
+    return (f"{kind} {Key(storage.metadata.namespace, name)}",)

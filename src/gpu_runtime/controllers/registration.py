@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.config import ControllerManagerSettings
-from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_UID, Caches
+from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_STORAGE, BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
 from gpu_runtime.controllers.gpustorage.registration import add_gpu_storages
 from gpu_runtime.controllers.gpuunit import readiness as gpuunit
@@ -18,6 +19,7 @@ from gpu_runtime.controllers.gpuunit.admitter import Admitter
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate, is_gated
+from gpu_runtime.controllers.gpuunit.storage_gate import StorageGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.labels import controlled_by
 from gpu_runtime.controllers.operation_records import OperationRecords
@@ -108,6 +110,9 @@ def _gpu_units(
         uids = controlled_by(pod.metadata.labels)
         return [unit.metadata.key for uid in uids for unit in caches.units.find(BY_SOURCE_STOCK, uid)]
 
+    def mounted_by(storage: GPUStorage) -> Iterable[Key]:
+        return [unit.metadata.key for unit in caches.units.find(BY_STORAGE, str(storage.metadata.key))]
+
     def lists(record: Operation) -> Iterable[Key]:
         units = caches.units.find(BY_OPERATION, record.metadata.name)
         return [unit.metadata.key for unit in units if is_stock(unit, settings) and is_gated(unit)]
@@ -119,6 +124,7 @@ def _gpu_units(
         admitter=Admitter(manager.client, caches, clock),
         teardown=Teardown(manager.client, caches),
         gate=StockGate(manager.client, records, clock),
+        storages=StorageGate(manager.client, clock),
         settings=settings,
     )
     sources: list[Source[Any]] = [
@@ -133,5 +139,6 @@ def _gpu_units(
         mapped(caches.units.store, waits_for_stock),
         mapped(caches.pods, waits_for_pod),
         mapped(caches.unfinished, lists),
+        mapped(caches.storages.store, mounted_by),
     ]
     return manager.controller("gpuunit", reconciler.reconcile, sources, workers=settings.workers)

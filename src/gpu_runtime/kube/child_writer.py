@@ -40,9 +40,14 @@ class ChildWriter(Generic[P]):
     is_complete: Callable[[P], bool] = lambda _: False
     """Whether all children of the owner's spec were made before. Then a write repairs drift, and an event says so."""
 
-    async def ensure(self, parent: P, resource: Resource[T], desired: T, cache: OwnWrites[T]) -> T:
-        """Makes the child be as `desired`, and returns it as it then is."""
-        written = await self.children.ensure(resource, desired, cache.get(desired.metadata.key))
+    async def ensure(
+        self, parent: P, resource: Resource[T], desired: T, cache: OwnWrites[T], seen: T | None = None
+    ) -> T:
+        """Makes the child be as `desired`, and returns it as it then is.
+
+        With `seen`, a child that has changed since that version is a Conflict: the caller read something else after it.
+        """
+        written = await self.children.ensure(resource, desired, seen or cache.get(desired.metadata.key))
         if self.recorder is not None and (repair := REPAIRS.get(written.change)) and self.is_complete(parent):
             message = f"{resource.kind} {desired.metadata.name} {repair}"
             self.recorder.event(self.owner, parent, DRIFT_REPAIRED, message)

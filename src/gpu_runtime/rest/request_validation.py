@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpu_runtime.api.v1alpha1.access import Access
-from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
+from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
+from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 from gpu_runtime.api.validation import FieldError, validate, without_nulls
 from gpu_runtime.rest.errors import InvalidRequest
 
 S = TypeVar("S", bound=msgspec.Struct)
+P = TypeVar("P")
 
 
 def parse(type_: type[S], sent: object, *, partial: bool = False) -> S:
@@ -38,14 +40,16 @@ def broken(sent: Mapping[str, Any], found: Sequence[FieldError], *, partial: boo
         errors += template_errors(template)
     if access is not None and (template is not None or ("template" not in sent and not partial)):
         errors += access_errors(access, template or EMPTY_TEMPLATE)
+    if (mounts := _part(list[StorageMount], "storageMounts", sent, found)) is not None:
+        errors += mount_errors(mounts)
     return errors
 
 
-def _part(type_: type[S], name: str, sent: Mapping[str, Any], found: Sequence[FieldError]) -> S | None:
+def _part(type_: type[P], name: str, sent: Mapping[str, Any], found: Sequence[FieldError]) -> P | None:
     if sent.get(name) is None or any(error.field.startswith(name) for error in found):
         return None
     return _converted(type_, sent[name])
 
 
-def _converted(type_: type[S], sent: object) -> S:
+def _converted(type_: type[P], sent: object) -> P:
     return msgspec.convert(without_nulls(type_, sent), type_)

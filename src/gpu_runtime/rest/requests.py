@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from gpu_runtime.api.meta.names import DNS1035_LABEL, DNS1035_LABEL_HINT, LABEL_LENGTH
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
 from gpu_runtime.api.v1alpha1.fields import GpuCount, ImageReference, ObjectName, QuantityText, Replicas, SpecName
+from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.api.v1alpha1.operation import OperationID
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 
@@ -20,6 +21,9 @@ Operation_ID = Annotated[
     OperationID,
     Meta(description="Chosen by the client, one for each operation. A retry sends the same id and the same payload."),
 ]
+
+
+Mounts = Annotated[list[StorageMount], Meta(max_length=16)]
 
 
 class CreateStockPool(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -66,6 +70,9 @@ class CreateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     image: Annotated[ImageReference, Meta(description="Container image of the user.")]
     template: Annotated[RuntimeTemplate, Meta(description="What runs inside the container.")] = EMPTY_TEMPLATE
     access: Annotated[Access, Meta(description="How users reach the unit.")] = DEFAULT_ACCESS
+    storageMounts: Annotated[
+        Mounts, Meta(description="Storages of the unit's namespace that appear inside the container.")
+    ] = []
 
 
 class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -81,3 +88,7 @@ class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     access: Annotated[Access | UnsetType | None, Meta(description="How users reach the unit; replaced as a whole.")] = (
         UNSET
     )
+    storageMounts: Annotated[
+        Mounts | UnsetType | None,
+        Meta(description="Storages inside the container; replaced as a whole. The unit's pod starts again."),
+    ] = UNSET

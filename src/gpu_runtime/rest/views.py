@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
+from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 
 JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit"]
@@ -83,6 +84,7 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     gpu: int = 0
     template: RuntimeTemplate = EMPTY_TEMPLATE
     access: Access = DEFAULT_ACCESS
+    storageMounts: list[StorageMount] = []
     phase: Phase = ""
     reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""

@@ -27,6 +27,7 @@ from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
 from gpu_runtime.service.stock.stock_units import StockUnits
+from gpu_runtime.service.storages.reservations import Reservations
 from gpu_runtime.service.units.handover import HandOver
 from gpu_runtime.service.units.observing import Observing
 from gpu_runtime.service.units.unit_executor import UnitExecutor
@@ -75,14 +76,15 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
     after_reply = AfterReply()
-    handover = HandOver(client, operations, picker, after_reply.later)
+    storages = Reservations(client, clock)
+    handover = HandOver(client, operations, picker, storages, after_reply.later)
     seeding = Seeding(client, operations, picker, platform.stock_namespace)
     queue = SeedingQueue(seeding, operations)
     pool_executor = PoolExecutor(client, operations, platform, pools, namespaces)
     batch_executor = BatchExecutor(client, operations, platform, units, namespaces, seeding, queue, waiter)
     unit_executor = UnitExecutor(client, operations, platform, units, namespaces, handover, waiter)
     registry = Registry([pool_executor, batch_executor, unit_executor])
-    user_units = Units(client, platform, units, unit_executor)
+    user_units = Units(client, platform, units, unit_executor, storages)
     return Services(
         platform=platform,
         operations=operations,

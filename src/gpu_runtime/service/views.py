@@ -109,6 +109,7 @@ def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
         gpu=spec.gpu,
         template=spec.template,
         access=spec.access,
+        storageMounts=spec.storageMounts,
         phase=reported.phase,
         reason=reported.reason,
         message=reported.message,

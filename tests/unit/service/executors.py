@@ -17,6 +17,7 @@ from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
 from gpu_runtime.service.stock.stock_units import StockUnits
+from gpu_runtime.service.storages.reservations import Reservations
 from gpu_runtime.service.units.handover import HandOver
 from gpu_runtime.service.units.unit_executor import UnitExecutor
 from gpu_runtime.service.units.units import Units
@@ -48,4 +49,4 @@ class Executors:
         self.registry = Registry([self.of_pools, self.of_batches, self.of_units])
         self.pools = StockPools(cluster, platform, pool_reader, self.of_pools)
         self.stock = StockUnits(cluster, platform, unit_reader, seeding, self.of_batches)
-        self.units = Units(cluster, platform, unit_reader, self.of_units)
+        self.units = Units(cluster, platform, unit_reader, self.of_units, Reservations(cluster))

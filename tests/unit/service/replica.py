@@ -26,6 +26,7 @@ from gpu_runtime.service.reading import Namespaces
 from gpu_runtime.service.stock.nodes import NODES, Node, NodeCondition, Nodes, NodeSpec, NodeStatus
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
 from gpu_runtime.service.stock.seeding import Seeding
+from gpu_runtime.service.storages.reservations import Reservations
 from gpu_runtime.service.units.handover import HandOver
 from unit.service.executors import Executors
 from unit.service.exploration.driving import finish
@@ -61,7 +62,7 @@ class Replica:
         self.operations = Operations(memory, PLATFORM.system_namespace, self.clock)
         nodes = Nodes(memory, self.node_cache)
         self.picker = StockPicker(memory, self.unit_cache, PLATFORM.stock_namespace, nodes, First(pick), self.clock)
-        self.handover = HandOver(memory, self.operations, self.picker)
+        self.handover = HandOver(memory, self.operations, self.picker, Reservations(memory))
         self.pool_cache = Store[StockPool]()
         self.namespaces = Namespaces(memory, self.namespace_cache)
         self.executors = Executors(

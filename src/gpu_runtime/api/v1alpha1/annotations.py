@@ -31,7 +31,7 @@ STORAGE_RECOVERY_NONCE = f"{GROUP}/storage-recovery-nonce"
 # On a PersistentVolumeClaim: name and UID of the GPUStorage whose data it holds, in place of an owner reference.
 STORAGE_NAME = f"{GROUP}/storage-name"
 STORAGE_UID = f"{GROUP}/storage-uid"
-# On a unit, Deployment or Job: a new value makes a write that was decided on an earlier version fail.
+# A new value makes a write that was decided on an earlier version of the object fail.
 FENCE = f"{GROUP}/fence"
 
 STORAGE_FINALIZER = f"{GROUP}/storage"  # on a GPUStorage: blocks deletion while it is attached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime
 from typing import Annotated
 
@@ -38,6 +39,11 @@ UNREADABLE = Attachment(unit="(unreadable)")
 """The holder when somebody edited the annotation by hand and it cannot be read. Nobody frees such a storage."""
 
 _DECODER = msgspec.json.Decoder(Attachment)
+
+
+def new_fence() -> str:
+    """A value for the annotation FENCE that no earlier write had: a patch that changes nothing keeps the version."""
+    return secrets.token_hex(8)
 
 
 def attachment_of(storage: ObjectMeta) -> Attachment | None:

@@ -35,11 +35,12 @@ class Deletion:
     accessor: Accessor
     clock: Clock
 
-    async def finish(self, storage: GPUStorage) -> Result:
+    async def finish(self, storage: GPUStorage, waits_for: str = "") -> Result:
         if self.finalizer.name not in storage.metadata.finalizers:
             return Result()  # it waits for somebody else's finalizer
         if (holder := attachment_of(storage.metadata)) is not None:
-            await self._say(storage, f"waiting until {holder} no longer holds it; until then its data stays")
+            left = f" ({waits_for})" if waits_for else ""
+            await self._say(storage, f"waiting until {holder} no longer holds it{left}; until then its data stays")
             return Result()
         waits: list[str] = []
 

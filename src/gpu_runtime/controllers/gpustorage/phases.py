@@ -1,6 +1,6 @@
 """What the phases of a storage's reconcile report, and what stands in for those that a storage does not use.
 
-`Prepare` fills the volume, `Accessor` serves its files, `Judge` frees a storage whose holder no longer needs it.
+`Prepare` fills the volume, `Accessor` serves its files.
 """
 
 from __future__ import annotations
@@ -65,13 +65,6 @@ class Accessor(Protocol):
         """As `Prepare.end`."""
 
 
-class Judge(Protocol):
-    """Frees a storage whose holder no longer needs it."""
-
-    async def free(self, storage: GPUStorage) -> GPUStorage:
-        """The storage as it then is, freed or not. Called only when a holder is recorded."""
-
-
 class NoPrepare:
     """Storages whose volume stays empty until a unit writes to it."""
 
@@ -103,10 +96,3 @@ class NoAccessor:
 
     async def end(self, storage: GPUStorage) -> bool:  # noqa: ARG002
         return True
-
-
-class NoJudge:
-    """Storages that nobody frees."""
-
-    async def free(self, storage: GPUStorage) -> GPUStorage:
-        return storage

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
-from gpu_runtime.controllers.gpustorage.phases import Accessor, Judge, Prepare
+from gpu_runtime.controllers.gpustorage.judge import Judge
+from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.readiness import Observed, readiness, status
 from gpu_runtime.controllers.readiness import Blocked
@@ -38,10 +38,13 @@ class GPUStorageReconciler:
         storage = self.caches.storages.get(key)
         if storage is None:
             return Result()
-        if attachment_of(storage.metadata) is not None:
-            storage = await self.judge.free(storage)
+        verdict = await self.judge.judge(storage)
+        result = await self._reconcile(verdict.storage, verdict.waits_for)
+        return Result(soonest(result.requeue_after, verdict.seconds))
+
+    async def _reconcile(self, storage: GPUStorage, waits_for: str) -> Result:
         if storage.metadata.deletionTimestamp is not None:
-            return await self.deletion.finish(storage)
+            return await self.deletion.finish(storage, waits_for)
         storage = await self.finalizer.add(storage)  # before the first side effect
         seen, blocked = await self._claimed(storage)
         seen = replace(seen, provisioning=await self.events.read(seen.claim, seen.storage_class))
@@ -76,8 +79,12 @@ class GPUStorageReconciler:
             # A unit or a prepare waits for a status that says more than "the claim is pending".
             can_wait=not new.mountable and storage.spec.prepare is None,
         )
-        wishes = (delay, seen.provisioning.again, seen.prepared.again, seen.accessible.again)
-        again = min((each for each in wishes if each is not None), default=None)
+        again = soonest(delay, seen.provisioning.again, seen.prepared.again, seen.accessible.again)
         if blocked is None or delay is not None or (again is not None and isinstance(blocked.error, Terminal)):
             return Result(again)
         return blocked.result()
+
+
+def soonest(*seconds: float | None) -> float | None:
+    """The smallest of the delays that are given."""
+    return min((each for each in seconds if each is not None), default=None)

@@ -8,13 +8,16 @@ from typing import Any
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import STORAGE_FINALIZER
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, PREPARED
 from gpu_runtime.config import ControllerManagerSettings
-from gpu_runtime.controllers.caches import BY_CLASS, Caches
+from gpu_runtime.controllers.caches import BY_CLASS, BY_HOLDER, Caches
 from gpu_runtime.controllers.child_kinds.volumes import StorageClassView
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
-from gpu_runtime.controllers.gpustorage.phases import Accessor, Judge, NoAccessor, NoJudge, NoPrepare, Prepare
+from gpu_runtime.controllers.gpustorage.judge import Judge
+from gpu_runtime.controllers.gpustorage.phases import Accessor, NoAccessor, NoPrepare, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
 from gpu_runtime.controllers.gpustorage.resources.claim import OWNER
@@ -37,7 +40,6 @@ def add_gpu_storages(
     status = ReadyStatus.of(GPU_STORAGES, caches.storages, client, clock, recorder, further=(PREPARED, ACCESSOR_READY))
     prepare: Prepare = NoPrepare()
     accessor: Accessor = NoAccessor()
-    judge: Judge = NoJudge()
     reconciler = GPUStorageReconciler(
         caches=caches,
         finalizer=finalizer,
@@ -45,7 +47,7 @@ def add_gpu_storages(
         events=ProvisioningEvents(client, clock),
         prepare=prepare,
         accessor=accessor,
-        judge=judge,
+        judge=Judge(client, caches, clock),
         deletion=Deletion(client, children, finalizer, status, prepare, accessor, clock),
         status=status,
     )
@@ -53,8 +55,16 @@ def add_gpu_storages(
     def of_class(changed: StorageClassView) -> Iterable[Key]:
         return [storage.metadata.key for storage in caches.storages.find(BY_CLASS, changed.metadata.name)]
 
+    def held_by_unit(unit: GPUUnit) -> Iterable[Key]:
+        return [each.metadata.key for each in caches.storages.find(BY_HOLDER, f"unit {unit.metadata.key}")]
+
+    def held_by_storage(target: GPUStorage) -> Iterable[Key]:
+        return [each.metadata.key for each in caches.storages.find(BY_HOLDER, f"storage {target.metadata.key}")]
+
     sources: list[Source[Any]] = [
         primary(caches.storages.store),
+        mapped(caches.units.store, held_by_unit),
+        mapped(caches.storages.store, held_by_storage),
         # Primary, so that a start also finds claims whose storage is gone. Both have the same name.
         replace(owned_by_annotation(caches.claims.store, GPU_STORAGES, OWNER), is_primary=True),
         mapped(caches.classes, of_class),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as replace_fields
+
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.provenance import source_of
@@ -20,7 +22,7 @@ from gpu_runtime.api.v1alpha1.stock_batch import ordinal_of, seen_listed
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, Service
-from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment
 from gpu_runtime.controllers.gpuunit.admitter import Admitter, Settled
 from gpu_runtime.controllers.gpuunit.readiness import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, pod_size
@@ -28,6 +30,7 @@ from gpu_runtime.controllers.gpuunit.resources.network_policy import network_pol
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
+from gpu_runtime.controllers.gpuunit.storage_gate import StorageGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
 from gpu_runtime.controllers.labels import is_controlled_by
 from gpu_runtime.controllers.pod_size import PodSize
@@ -35,6 +38,7 @@ from gpu_runtime.controllers.readiness import Blocked, in_words, invalid, report
 from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.child_writer import ChildWriter
+from gpu_runtime.kube.children import changes
 from gpu_runtime.kube.controller import Result
 
 
@@ -48,6 +52,7 @@ class GPUUnitReconciler:
     admitter: Admitter
     teardown: Teardown
     gate: StockGate
+    storages: StorageGate
     settings: ControllerManagerSettings
 
     async def reconcile(self, key: Key) -> Result:
@@ -101,7 +106,7 @@ class GPUUnitReconciler:
 
     def _specification(self, unit: GPUUnit) -> PodSize:
         spec = unit.spec
-        problems = in_words([*template_errors(spec.template), *mount_errors(spec.storageMounts)])
+        problems = in_words(template_errors(spec.template))
         try:
             size = pod_size(unit)
         except ValueError as error:
@@ -110,8 +115,8 @@ class GPUUnitReconciler:
             raise invalid("; ".join(problems))
         if unreachable := in_words(access_errors(spec.access, spec.template)):
             raise invalid("; ".join(unreachable), ACCESS_CONFIG_INVALID)
-        if spec.storageMounts:
-            raise invalid("spec.storageMounts: this version does not support storage", STORAGE_MOUNT_INVALID)
+        if unmountable := in_words(mount_errors(spec.storageMounts)):
+            raise invalid("; ".join(unmountable), STORAGE_MOUNT_INVALID)
         if spec.serverless.enabled:
             raise invalid(
                 "spec.serverless: this version does not support serverless workers", SERVERLESS_CONFIG_INVALID
@@ -136,6 +141,22 @@ class GPUUnitReconciler:
         unit = seen.unit
         live = seen.workload.deployment if seen.workload else None
         wanted = deployment(unit, size, self.settings, live)
+        if unit.spec.storageMounts and not is_stock(unit, self.settings):
+            live = await self._before_mount(unit, wanted, live)
         with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
-            made = await self.children.ensure(unit, DEPLOYMENTS, wanted, self.caches.deployments)
+            made = await self.children.ensure(unit, DEPLOYMENTS, wanted, self.caches.deployments, live)
         return self.caches.workload(unit.metadata, made)
+
+    async def _before_mount(self, unit: GPUUnit, wanted: Deployment, live: Deployment | None) -> Deployment:
+        """The Deployment that may be changed to `wanted`, which mounts storages.
+
+        It is created without replicas: the creation of one that mounts could come late, when the storages belong to
+        another unit, and nothing could prevent it. A change can be prevented, by its version.
+        """
+        if live is None:
+            without_pod = replace_fields(wanted, spec=replace_fields(wanted.spec, replicas=0))
+            with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
+                live = await self.children.ensure(unit, DEPLOYMENTS, without_pod, self.caches.deployments)
+        if changes(live, wanted):
+            await self.storages.open(unit)
+        return live

@@ -24,6 +24,7 @@ from gpu_runtime.rest.errors import (
     AlreadyExists,
     Clash,
     InsufficientCapacity,
+    Missing,
     OperationConflict,
     ServiceError,
     Unavailable,
@@ -38,6 +39,7 @@ from gpu_runtime.service.operations.records import NewOperation, Operations, mad
 from gpu_runtime.service.stock.claim import Claims
 from gpu_runtime.service.stock.picker import StockPicker
 from gpu_runtime.service.stock.unit_size import UnitSize
+from gpu_runtime.service.storages.reservations import Reservations, held_by_operation
 
 MAX_READS = 20
 
@@ -60,6 +62,8 @@ class HandOverState:
     record: Operation
     tried: set[str] = field(default_factory=set)
     reads: int = 0
+    reserved_for: str = ""
+    """UID of the record that the storages were reserved for. Another record of the same name reserves again."""
 
     def count_read(self) -> None:
         """Unavailable after too many reads of the record: the obstacle will not go away soon."""
@@ -77,8 +81,16 @@ class HandOverState:
 class HandOver:
     """The steps of an operation of type CreateGPUUnit, and how they are undone."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker, later: Later = at_once) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        operations: Operations,
+        picker: StockPicker,
+        storages: Reservations,
+        later: Later = at_once,
+    ) -> None:
         self._cluster = cluster
+        self._storages = storages
         self._operations = operations
         self._picker = picker
         self._later = later
@@ -86,6 +98,7 @@ class HandOver:
 
     async def begin(self, wanted: NewOperation, request: CreateGPUUnit, namespace: str) -> tuple[Operation, bool]:
         """Chooses stock and writes the record. Nothing else may be written before the record exists."""
+        await self._storages.check(namespace, request.storageMounts)
         choice = await self._picker.choose(request.specName)
         makes = ObjectReference(kind="GPUUnit", namespace=namespace, name=request.name)
         return await self._operations.begin(wanted, makes=makes, decisions=Decisions(stock=choice))
@@ -96,6 +109,8 @@ class HandOver:
         while state.record.status.phase != "Succeeded":
             if state.record.status.phase == "Failed":
                 raise GivenUp
+            if not await self._reserve(state):
+                continue
             choice = state.choice
             stock = await self._claims.take(choice, state.record, self._picker.find(choice))
             if stock is None:
@@ -132,6 +147,8 @@ class HandOver:
         if unit is not None and _made_under(unit, record):
             with suppress(kube.NotFound, kube.Conflict):
                 await self._cluster.delete(GPU_UNITS, unit.metadata.key, uid=unit.metadata.uid)
+        made, request = record.status.objects[0], parse(CreateGPUUnit, record.spec.request)
+        await self._storages.release(made.namespace, request.storageMounts, held_by_operation(record, made.name))
         await self._claims.release(HandOverState(record).choice, record.metadata.uid)
         await self._operations.remove(record)
 
@@ -142,6 +159,20 @@ class HandOver:
         except (kube.Conflict, kube.NotFound):
             return
         await self.undo(failed)
+
+    async def _reserve(self, state: HandOverState) -> bool:
+        """Reserves the storages before the unit exists that mounts them; False when the record must be read again."""
+        record = state.record
+        if state.reserved_for == record.metadata.uid:
+            return True
+        made, request = record.status.objects[0], parse(CreateGPUUnit, record.spec.request)
+        try:
+            await self._storages.reserve(made.namespace, request.storageMounts, held_by_operation(record, made.name))
+        except (Missing, Clash) as refused:
+            await self._fail(state, refused)
+            return False
+        state.reserved_for = record.metadata.uid
+        return True
 
     async def _choose_again(self, state: HandOverState) -> None:
         """Another operation has the chosen unit. Writes the next choice into the record before it is claimed."""
@@ -267,6 +298,7 @@ def inert_unit(record: Operation, stock: GPUUnit) -> GPUUnit:
             gpu=stock.spec.gpu,
             template=request.template,
             access=request.access,
+            storageMounts=request.storageMounts,
         ),
     )
 

@@ -14,7 +14,7 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.provenance import is_admitted
 from gpu_runtime.kube.errors import Conflict, NotFound
-from gpu_runtime.rest.errors import AlreadyExists, Forbidden, InsufficientCapacity, Missing, Unavailable
+from gpu_runtime.rest.errors import AlreadyExists, Clash, Forbidden, Missing, Unavailable
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.service.cluster import Cluster
 from gpu_runtime.service.operations.executor import Executor, HeldObject, object_lives
@@ -86,11 +86,11 @@ class UnitExecutor(Executor[CreateGPUUnit, HandedOver]):
         try:
             await self._namespaces.require(key.namespace)
             return await self._handover.begin(wanted, request, key.namespace)
-        except (Missing, InsufficientCapacity, Unavailable):
+        except (Missing, Clash, Unavailable):
             record = await super().find(request)
             if record is None:
                 raise
-            return record, False  # an operation that has begun needs no new stock and no namespace check
+            return record, False  # an operation that has begun needs no new stock, and may hold the storages itself
 
     async def execute(self, record: Operation) -> HandedOver | None:
         try:

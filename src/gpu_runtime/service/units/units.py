@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpu_runtime.api.meta.object import Key, wire
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
-from gpu_runtime.api.v1alpha1.rules import access_errors, template_errors
+from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.children import identity
@@ -23,6 +23,7 @@ from gpu_runtime.service.listing import Filter, ListPage, list_page
 from gpu_runtime.service.operations.flow import carry_out
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Reader
+from gpu_runtime.service.storages.reservations import Reservations, held_by_unit
 from gpu_runtime.service.units.handover import HandedOver
 from gpu_runtime.service.units.unit_executor import MadeBefore, UnitExecutor
 from gpu_runtime.service.views import unit_view
@@ -34,8 +35,16 @@ DELETES = 5
 class Units:
     """Units outside of the stock namespace."""
 
-    def __init__(self, cluster: Cluster, platform: Platform, units: Reader[GPUUnit], executor: UnitExecutor) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        platform: Platform,
+        units: Reader[GPUUnit],
+        executor: UnitExecutor,
+        storages: Reservations,
+    ) -> None:
         self._cluster = cluster
+        self._storages = storages
         self._platform = platform
         self._units = units
         self._executor = executor
@@ -62,9 +71,11 @@ class Units:
             meta = unit.metadata
             if if_match and if_match != meta.resourceVersion:
                 raise Clash(f"unit {name} has changed: it is at version {meta.resourceVersion}, not {if_match}")
-            patch = spec_patch(unit.spec, changed_spec(unit.spec, change))
+            changed = changed_spec(unit.spec, change)
+            patch = spec_patch(unit.spec, changed)
             if not patch:
                 return self._view(unit)
+            await self._reserve(unit, changed)
             try:
                 written = await self._cluster.patch(GPU_UNITS, key, {"metadata": identity(meta), "spec": patch})
             except kube.NotFound as error:
@@ -74,6 +85,20 @@ class Units:
             self._units.wrote(written)
             return self._view(written)
         raise Clash(f"unit {name} keeps changing; send the request again")
+
+    async def _reserve(self, unit: GPUUnit, changed: GPUUnitSpec) -> None:
+        """Reserves the storages that the change adds, after the unit was read and before it says that it mounts them.
+
+        If the change fails, the controller of the storages frees them. It touches the unit first, so a change that
+        was decided before is a Conflict.
+        """
+        before = {mount.name for mount in unit.spec.storageMounts}
+        added = [mount for mount in changed.storageMounts if mount.name not in before]
+        if not added:
+            return
+        holder, namespace = held_by_unit(unit), unit.metadata.namespace
+        await self._storages.check(namespace, added, holder)
+        await self._storages.reserve(namespace, added, holder)
 
     async def delete(self, namespace: str | None, name: str, if_match: str = "") -> None:
         """Deletes the unit that exists now. Its resources are free when its pod has ended."""
@@ -125,24 +150,26 @@ class Units:
 
 def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
     """The changed spec; InvalidRequest when it breaks a rule."""
-    image, template, access = spec.image, spec.template, spec.access
+    image, template, access, mounts = spec.image, spec.template, spec.access, spec.storageMounts
     if change.image is not UNSET:
         image = change.image
     if change.template is not UNSET:
         template = change.template or EMPTY_TEMPLATE
     if change.access is not UNSET:
         access = change.access or DEFAULT_ACCESS
-    found = [*template_errors(template), *access_errors(access, template)]
+    if change.storageMounts is not UNSET:
+        mounts = change.storageMounts or []
+    found = [*template_errors(template), *access_errors(access, template), *mount_errors(mounts)]
     if found:
         raise InvalidRequest.of(found)
-    return replace(spec, image=image, template=template, access=access)
+    return replace(spec, image=image, template=template, access=access, storageMounts=mounts)
 
 
 def spec_patch(before: GPUUnitSpec, after: GPUUnitSpec) -> dict[str, Any]:
     """The merge patch between two specs. Template and access are replaced as a whole, so omitted fields are removed."""
     old, new = wire(before), wire(after)
     patch: dict[str, Any] = {}
-    for part in ("image", "template", "access"):
+    for part in ("image", "template", "access", "storageMounts"):
         if old.get(part) != new.get(part):
             patch[part] = _replacing(old.get(part), new.get(part))
     return patch

@@ -15,6 +15,7 @@ from gpu_runtime.kube import errors as kube
 from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, Cluster
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.stock.picker import StockPicker
+from gpu_runtime.service.storages.reservations import Reservations
 from gpu_runtime.service.units.handover import HandOver, HandOverState, inert_unit
 
 
@@ -34,8 +35,8 @@ class SourceAtCreate(HandOver):
 class CommitWithoutVersion(HandOver):
     """The commit does not mind which version of the record it was decided on."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker) -> None:
-        super().__init__(cluster, _Careless(cluster, operations), picker)
+    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker, storages: Reservations) -> None:
+        super().__init__(cluster, _Careless(cluster, operations), picker, storages)
 
 
 class _Careless(Operations):
@@ -59,8 +60,8 @@ class SweepWithoutVersion(HandOver):
 class ClaimTakenOver(HandOver):
     """An executor that lost a claim helps itself: a claim is no longer the one owner's."""
 
-    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker) -> None:
-        super().__init__(cluster, operations, picker)
+    def __init__(self, cluster: Cluster, operations: Operations, picker: StockPicker, storages: Reservations) -> None:
+        super().__init__(cluster, operations, picker, storages)
         claims = self._claims
 
         async def take(choice: Any, record: Operation, cached: GPUUnit | None) -> GPUUnit | None:

@@ -39,6 +39,7 @@ from gpu_runtime.service.stock.batch_executor import BY_OPERATION, by_operation
 from gpu_runtime.service.stock.claim import holder
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
 from gpu_runtime.service.stock.seeding import Seeding
+from gpu_runtime.service.storages.reservations import Reservations
 from gpu_runtime.service.units.handover import HandOver
 from unit.service.executors import Executors
 from unit.service.exploration.memory import Process, Turn
@@ -219,7 +220,7 @@ class Scene:
             self.memory,
             operations,
             PLATFORM,
-            self._handover(self.memory, operations, picker),
+            self._handover(self.memory, operations, picker, Reservations(self.memory, self.clock)),
             Seeding(self.memory, operations, picker, PLATFORM.stock_namespace),
             units=units,
             pools=Store[StockPool](),

@@ -39,6 +39,7 @@ from gpu_runtime.service.stock.batch_executor import BY_OPERATION, by_operation
 from gpu_runtime.service.stock.picker import BY_SPEC, StockPicker, by_spec
 from gpu_runtime.service.stock.seeding import Seeding, Work
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
+from gpu_runtime.service.storages.reservations import Reservations
 from gpu_runtime.service.units.handover import HandOver
 from unit.service.executors import Executors
 from unit.service.exploration.memory import Process, Turn
@@ -221,7 +222,7 @@ class SeedingScene:
             self.memory,
             operations,
             PLATFORM,
-            HandOver(self.memory, operations, picker),
+            HandOver(self.memory, operations, picker, Reservations(self.memory)),
             self.rules.seeding(self.memory, operations, picker, STOCK, one_by_one),
             units=cached if units is None else units,
             pools=pools,

@@ -1,0 +1,94 @@
+"""Lets a unit mount its storages: only storages that their records give to this unit, and that can be used now.
+
+The order of the calls is what makes it safe (docs/storage.md): the caller has seen the Deployment, then this gate reads
+the records live, then the caller changes the Deployment on the version that it saw. Who frees a record touches the
+Deployment first, so a change that was decided before is a Conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from gpu_runtime.api.meta.condition import find_condition
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.v1alpha1.annotations import FENCE
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of, holds, new_fence
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.v1alpha1.reasons import READY, STORAGE_NOT_READY
+from gpu_runtime.controllers.product_kinds import GPU_STORAGES, GPU_UNITS
+from gpu_runtime.controllers.readiness import reported_as, waiting
+from gpu_runtime.kube.children import identity
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.clock import Clock
+from gpu_runtime.kube.errors import NotFound
+
+BEHIND_SECONDS = 1.0
+"""How long to wait for a cache that is behind the server. Usually the change itself triggers the next reconcile."""
+
+
+class _Identity(Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True)
+class StorageGate:
+    """Reads each storage live: a cached record may name this unit long after it was freed."""
+
+    client: Client
+    clock: Clock
+    fence: Callable[[], str] = new_fence
+
+    async def open(self, unit: GPUUnit) -> None:
+        """Returns if the unit holds all of its storages and each can be mounted; raises Blocked otherwise.
+
+        A change of a storage triggers the next reconcile of the units that mount it.
+        """
+        names = sorted(mount.name for mount in unit.spec.storageMounts)
+        with reported_as(STORAGE_NOT_READY):
+            await self._confirm(unit)
+            held = [await self._hold(unit, name) for name in names]
+        for storage in held:
+            if not storage.status.mountable:
+                raise waiting(STORAGE_NOT_READY, f"storage {storage.metadata.name} is not ready: {_state(storage)}")
+
+    async def _hold(self, unit: GPUUnit, name: str) -> GPUStorage:
+        """The storage, held by this unit. A unit that was made with kubectl reserves it here."""
+        try:
+            storage = await self.client.get(GPU_STORAGES, Key(unit.metadata.namespace, name))
+        except NotFound as error:
+            raise waiting(STORAGE_NOT_READY, f"storage {name} does not exist: create it") from error
+        holder = attachment_of(storage.metadata)
+        if holds(holder, unit.metadata):
+            # A unit whose spec never changed has mounted its storages since it exists, and nobody frees them.
+            return storage if unit.metadata.generation == 1 else await self._annotate(storage, {})
+        if holder is not None:
+            raise waiting(STORAGE_NOT_READY, f"storage {name} is in use by {holder}: one unit can mount it at a time")
+        if storage.metadata.deletionTimestamp is not None:
+            raise waiting(STORAGE_NOT_READY, f"storage {name} is being deleted")
+        since = self.clock.now().replace(microsecond=0)
+        record = attached_to(Attachment(unit=unit.metadata.name, uid=unit.metadata.uid, since=since))
+        return await self._annotate(storage, record)
+
+    async def _confirm(self, unit: GPUUnit) -> None:
+        """Checks that the unit still is as the cache shows it: who frees its storages has looked at the unit."""
+        try:
+            live = await self.client.get(GPU_UNITS.view(_Identity), unit.metadata.key)
+        except NotFound:
+            live = _Identity(metadata=ObjectMeta())
+        if (live.metadata.uid, live.metadata.generation) != (unit.metadata.uid, unit.metadata.generation):
+            raise waiting(STORAGE_NOT_READY, "the unit has just changed", BEHIND_SECONDS)
+
+    async def _annotate(self, storage: GPUStorage, record: dict[str, str]) -> GPUStorage:
+        """Writes the record. Even an equal one is a change: who is about to free the storage gets a Conflict."""
+        patch = {"metadata": {**identity(storage.metadata), "annotations": {**record, FENCE: self.fence()}}}
+        return await self.client.patch(GPU_STORAGES, storage.metadata.key, patch)
+
+
+def _state(storage: GPUStorage) -> str:
+    """Why it cannot be mounted, in the words of its own condition."""
+    ready = find_condition(storage.status.conditions, READY)
+    return ready.message if ready is not None else "its controller has not processed it yet"

@@ -1,0 +1,1 @@
+"""Storages: data that outlives units."""
