@@ -9,16 +9,19 @@ import pytest
 
 from equipment.builders import a_storage, a_unit, an_operation
 from equipment.builders.base import LONG_AGO, Builder, new_document
+from equipment.memory_api import refused
+from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER
+from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER, STORAGE_UID
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
-from gpu_runtime.controllers.gpustorage.resources.claim import claim
-from gpu_runtime.kube import Terminal
+from gpu_runtime.controllers.gpustorage.resources.claim import new_claim
+from gpu_runtime.kube import Forbidden, RetryAfter, Terminal
 from gpu_runtime.kube.client import document_of
-from unit.controllers.table import CLOCK, SETTINGS, Row, check
+from unit.controllers.table import CLOCK, SETTINGS, Row, World, check
 
 NEW = a_storage("data").with_uid("storage-uid").at_generation(1).size("20Gi")
 STORAGE = NEW.kept_by(STORAGE_FINALIZER)
+KEY = Key("runtime-instance", "data")
 PROTECTED = "kubernetes.io/pvc-protection"
 
 
@@ -34,7 +37,7 @@ SCHEDULED = "volume.kubernetes.io/selected-node"
 
 def a_claim(size: str = "20Gi") -> Builder:
     """The claim of the storage as an earlier reconcile made it."""
-    made = document_of(CLAIMS, claim(STORAGE.object(), Quantity.parse(size), SETTINGS))
+    made = document_of(CLAIMS, new_claim(STORAGE.object(), Quantity.parse(size), SETTINGS))
     return Builder(made).with_uid("claim-uid").status(phase="Pending")
 
 
@@ -74,6 +77,16 @@ READY = (
 UNIT = a_unit("demo").with_uid("unit-uid")
 HELD = STORAGE.attached_to(UNIT, an_operation("op").with_uid("op-uid"))
 DELETED = READY.being_deleted()
+WANTS_MORE = READY.size("40Gi").at_generation(2)
+FIXED = a_class(allowVolumeExpansion=False)
+ASKED = bound(a_claim("40Gi"))
+DENIED = refused(Forbidden, 403, "only dynamically provisioned pvc can be resized")
+
+
+def resizing(kind: str, message: str = "") -> Builder:
+    """The claim while its volume grows."""
+    return ASKED.status(conditions=[{"type": kind, "status": "True", "message": message}])
+
 
 ROWS: dict[str, Row] = {
     "a new storage gets its finalizer first, then its claim, and its status can wait": Row(
@@ -168,6 +181,116 @@ ROWS: dict[str, Row] = {
         status={"mountable": None, "capacity": "20Gi"},
         events=["Warning StorageClaimLost"],
     ),
+    "a storage that wants more asks for it, and stays mountable meanwhile": Row(
+        [WANTS_MORE, BOUND, CLASS],
+        ["patch PersistentVolumeClaim data", "status GPUStorage data"],
+        *("Ready", "StorageResizing", "its volume grows from 20Gi to 40Gi"),
+        status={"capacity": "20Gi", "mountable": True},
+    ),
+    "a volume that grows shows what it waits for": Row(
+        [WANTS_MORE, resizing("FileSystemResizePending", "waiting for a pod to start"), CLASS],
+        ["status GPUStorage data"],
+        *("Ready", "StorageResizing", "grows from 20Gi to 40Gi; waiting for a pod to start"),
+    ),
+    "a volume whose growth fails at its driver says so": Row(
+        [WANTS_MORE, resizing("ControllerResizeError", "the pool is full"), CLASS],
+        ["status GPUStorage data"],
+        *("Ready", "StorageResizeFailed", "grows from 20Gi to 40Gi; the pool is full"),
+        status={"mountable": True},
+    ),
+    "a volume that has grown shows its new capacity": Row(
+        [WANTS_MORE, bound(a_claim("40Gi"), "40Gi"), CLASS],
+        ["status GPUStorage data"],
+        *("Ready", "StorageReady"),
+        status={"capacity": "40Gi"},
+    ),
+    "a size that is the same in other words causes no write": Row([READY.size("20480Mi"), BOUND, CLASS]),
+    "a class that cannot expand is not even asked": Row(
+        [WANTS_MORE, BOUND, FIXED],
+        ["status GPUStorage data"],
+        *("Ready", "StorageResizeFailed", "stays at 20Gi and does not grow to 40Gi: StorageClass rook-ceph-block"),
+        status={"capacity": "20Gi", "mountable": True},
+    ),
+    "a growth that the server refuses is tried again after minutes": Row(
+        [WANTS_MORE, BOUND, CLASS],
+        ["patch PersistentVolumeClaim data", "status GPUStorage data"],
+        *("Ready", "StorageResizeFailed", "only dynamically provisioned pvc can be resized"),
+        status={"capacity": "20Gi", "mountable": True},
+        failures={"patch PersistentVolumeClaim data": DENIED},
+        again=300.0,
+    ),
+    "a growth that was refused before a restart is not asked for at once": Row(
+        [
+            WANTS_MORE.status(observedGeneration=2)
+            .condition("Prepared", "True", "StoragePrepareNotRequested", "the volume begins empty")
+            .condition("AccessorReady", "False", "StorageAccessorDisabled", "not asked for")
+            .condition("Ready", "True", "StorageResizeFailed", "refused"),
+            BOUND,
+            CLASS,
+        ],
+        again=300.0,
+    ),
+    "a claim grows once it is bound, because the server takes no change before": Row(
+        [STORAGE.size("40Gi"), created(CLAIM, 0.5), CLASS], again=1.5
+    ),
+    "a storage that wants less is told so, keeps its volume and stays mountable": Row(
+        [READY.size("10Gi").at_generation(2), BOUND, CLASS],
+        ["status GPUStorage data"],
+        *("Failed", "StorageInvalidSpec", "spec.size: 10Gi is less than 20Gi"),
+        status={"capacity": "20Gi", "mountable": True},
+        events=["Warning StorageInvalidSpec"],
+        raises=Terminal,
+    ),
+    "a size that became nonsense leaves the claim as it is": Row(
+        [READY.size("-1Gi").at_generation(2), BOUND, CLASS],
+        ["status GPUStorage data"],
+        *("Failed", "StorageInvalidSpec", "spec.size: '-1Gi' is negative"),
+        status={"capacity": "20Gi", "mountable": True},
+        events=["Warning StorageInvalidSpec"],
+        raises=Terminal,
+    ),
+    "a size of nothing gets no claim": Row(
+        [STORAGE.size("0"), CLASS],
+        ["status GPUStorage data"],
+        *("Failed", "StorageInvalidSpec", "spec.size: '0' is nothing"),
+        status={"claimName": None},
+        events=["Warning StorageInvalidSpec"],
+        raises=Terminal,
+    ),
+    "a claim that lost our finalizer gets it back, also while the size is nonsense": Row(
+        [READY.size("lots").at_generation(2), BOUND.metadata(finalizers=[PROTECTED]), CLASS],
+        ["patch PersistentVolumeClaim data", "status GPUStorage data"],
+        *("Failed", "StorageInvalidSpec"),
+        events=["Normal DriftRepaired: PersistentVolumeClaim data was changed", "Warning StorageInvalidSpec"],
+        raises=Terminal,
+    ),
+    "a claim that lost our label is found all the same, and gets it back": Row(
+        [READY, BOUND.metadata(labels={}), CLASS],
+        ["patch PersistentVolumeClaim data"],
+        events=["Normal DriftRepaired: PersistentVolumeClaim data was changed by somebody else and was put back"],
+    ),
+    "a claim that no longer names the storage is left alone, and nothing replaces it": Row(
+        [READY, BOUND.annotated({STORAGE_UID: "another"}), CLASS],
+        ["status GPUStorage data"],
+        *("Failed", "StorageClaimLost", "PersistentVolumeClaim data no longer belongs to this storage"),
+        status={"mountable": None},
+        events=["Warning StorageClaimLost"],
+        again=15.0,
+    ),
+    "a claim that is created in vain is reported and tried again": Row(
+        [STORAGE, CLASS],
+        ["create PersistentVolumeClaim data", "status GPUStorage data"],
+        *("Failed", "StoragePVCSyncFailed", "exceeded quota"),
+        events=["Warning StoragePVCSyncFailed"],
+        raises=Forbidden,
+        failures={"create PersistentVolumeClaim data": refused(Forbidden, 403, "exceeded quota")},
+    ),
+    "a storage that recovers says so": Row(
+        [READY.status(phase="Failed").condition("Ready", "False", "StorageInvalidSpec", "spec.size"), BOUND, CLASS],
+        ["status GPUStorage data"],
+        *("Ready", "StorageReady"),
+        events=["Normal StorageReady"],
+    ),
     "a storage shows who holds it": Row(
         [HELD, BOUND, CLASS],
         ["status GPUStorage data"],
@@ -222,6 +345,44 @@ ROWS: dict[str, Row] = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 async def test_reconcile(row: Row) -> None:
     await check("gpustorage", "GPUStorage", row)
+
+
+async def grow_in_vain(world: World, times: int = 1) -> int:
+    """Reconciles `times` and returns how often the server was asked to grow the claim."""
+    for _ in range(times):
+        world.api.fill(world.manager)
+        await world.reconcile("gpustorage", KEY)
+    return world.api.writes.count("patch PersistentVolumeClaim data")
+
+
+async def test_a_refused_growth_is_not_asked_for_again_in_every_reconcile() -> None:
+    world = World(Row([WANTS_MORE, BOUND, CLASS], failures={"patch PersistentVolumeClaim data": DENIED}))
+    assert await grow_in_vain(world, times=5) == 1
+
+
+async def test_another_size_is_asked_for_at_once_after_a_refusal() -> None:
+    world = World(Row([WANTS_MORE, BOUND, CLASS], failures={"patch PersistentVolumeClaim data": DENIED}))
+    await grow_in_vain(world)
+    world.api.put(WANTS_MORE.size("60Gi").at_generation(3))
+    assert await grow_in_vain(world) == 2
+
+
+async def test_a_class_that_begins_to_expand_lets_its_storages_grow_at_once() -> None:
+    world = World(Row([WANTS_MORE, BOUND, FIXED]))
+    assert await grow_in_vain(world, times=2) == 0
+    world.api.put(CLASS)
+    assert await grow_in_vain(world) == 1
+    grown = world.api.find("PersistentVolumeClaim", "data")
+    assert grown is not None
+    assert grown["spec"]["resources"]["requests"] == {"storage": "40Gi"}
+
+
+async def test_a_cache_that_is_behind_makes_no_second_claim() -> None:
+    world = World(Row([STORAGE, CLASS]))
+    world.api.put(RECORDED)  # another replica made the claim, and somebody deleted it
+    with pytest.raises(RetryAfter):
+        await world.reconcile("gpustorage", KEY)
+    assert world.api.writes == []
 
 
 def test_the_claim_has_no_owner_reference_and_a_finalizer() -> None:

@@ -12,11 +12,11 @@ from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStoragePhase, GPU
 from gpu_runtime.api.v1alpha1.reasons import (
     STORAGE_CLAIM_LOST,
     STORAGE_PREPARE_FAILED,
-    STORAGE_READY,
 )
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim, StorageClassView
 from gpu_runtime.controllers.gpustorage.phases import Accessible, Prepared
 from gpu_runtime.controllers.gpustorage.provisioning import NOTHING_TOLD, Provisioning, waits_for_consumer, why_pending
+from gpu_runtime.controllers.gpustorage.resize import size_readiness
 from gpu_runtime.controllers.readiness import Readiness, State
 
 PHASES: dict[State, GPUStoragePhase] = {
@@ -35,6 +35,8 @@ class Observed:
     claim: PersistentVolumeClaim | None = None
     storage_class: StorageClassView | None = None
     provisioning: Provisioning = NOTHING_TOLD
+    resize_refused: str = ""
+    """Why the claim does not grow to the size of the spec, if it does not."""
     prepared: Prepared | None = None
     accessible: Accessible | None = None
     blocked: Readiness | None = None
@@ -89,7 +91,8 @@ def readiness(seen: Observed) -> Readiness:
     for check in CHECKS:
         if (outcome := check(seen)) is not None:
             return outcome
-    return Readiness("ready", STORAGE_READY, "its volume can be mounted")
+    assert seen.claim is not None, "a storage without claim is blocked or pending"
+    return size_readiness(seen.claim, seen.resize_refused)
 
 
 def status(seen: Observed, outcome: Readiness) -> GPUStorageStatus:

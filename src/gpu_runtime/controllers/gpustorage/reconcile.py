@@ -7,17 +7,27 @@ from dataclasses import dataclass, replace
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.controllers.caches import Caches
-from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
+from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper, size_of
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.readiness import Observed, readiness, status
+from gpu_runtime.controllers.gpustorage.resize import Resize
 from gpu_runtime.controllers.readiness import Blocked
 from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import Terminal
 from gpu_runtime.kube.finalizer import Finalizer
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """The outcome of the phases about the claim."""
+
+    seen: Observed
+    blocked: Blocked | None = None
+    again: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,7 @@ class GPUStorageReconciler:
     finalizer: Finalizer[GPUStorage]
     claim: ClaimKeeper
     events: ProvisioningEvents
+    resize: Resize
     prepare: Prepare
     accessor: Accessor
     judge: Judge
@@ -46,26 +57,30 @@ class GPUStorageReconciler:
         if storage.metadata.deletionTimestamp is not None:
             return await self.deletion.finish(storage, waits_for)
         storage = await self.finalizer.add(storage)  # before the first side effect
-        seen, blocked = await self._claimed(storage)
+        claimed = await self._claimed(storage)
+        seen = claimed.seen
         seen = replace(seen, provisioning=await self.events.read(seen.claim, seen.storage_class))
         # Nothing is written to a volume before the status names its claim: a claim that was deleted by hand before
         # that is made again, and must have been empty.
         recorded = bool(storage.status.claimName)
         seen = replace(seen, prepared=await self.prepare.run(storage, seen.usable_claim if recorded else None))
         seen = replace(seen, accessible=await self.accessor.run(storage, seen.mountable_claim if recorded else None))
-        return await self._report(seen, blocked)
+        return await self._report(seen, claimed)
 
-    async def _claimed(self, storage: GPUStorage) -> tuple[Observed, Blocked | None]:
+    async def _claimed(self, storage: GPUStorage) -> _Claimed:
         """The storage with its claim, and what blocks the claim. A blocked claim can still be mounted."""
-        found = await self.claim.find(storage)
         storage_class = self.caches.classes.get(Key("", storage.spec.storageClassName))
-        seen = Observed(storage, claim=found, storage_class=storage_class)
+        seen = Observed(storage, storage_class=storage_class)
         try:
-            return replace(seen, claim=await self.claim.ensure(storage, found)), None
+            seen = replace(seen, claim=await self.claim.find(storage))
+            claim = await self.claim.ensure(storage, seen.claim)
+            seen = replace(seen, claim=claim)
+            resized = await self.resize.grow(storage, claim, size_of(storage), storage_class)
         except Blocked as blocked:
-            return replace(seen, blocked=blocked.outcome), blocked
+            return _Claimed(replace(seen, blocked=blocked.outcome), blocked)
+        return _Claimed(replace(seen, claim=resized.claim, resize_refused=resized.refused), again=resized.again)
 
-    async def _report(self, seen: Observed, blocked: Blocked | None) -> Result:
+    async def _report(self, seen: Observed, claimed: _Claimed) -> Result:
         assert seen.prepared is not None
         assert seen.accessible is not None
         storage, outcome = seen.storage, readiness(seen)
@@ -79,7 +94,8 @@ class GPUStorageReconciler:
             # A unit or a prepare waits for a status that says more than "the claim is pending".
             can_wait=not new.mountable and storage.spec.prepare is None,
         )
-        again = soonest(delay, seen.provisioning.again, seen.prepared.again, seen.accessible.again)
+        again = soonest(delay, claimed.again, seen.provisioning.again, seen.prepared.again, seen.accessible.again)
+        blocked = claimed.blocked
         if blocked is None or delay is not None or (again is not None and isinstance(blocked.error, Terminal)):
             return Result(again)
         return blocked.result()

@@ -20,6 +20,7 @@ from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.phases import Accessor, NoAccessor, NoPrepare, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
+from gpu_runtime.controllers.gpustorage.resize import Resize
 from gpu_runtime.controllers.gpustorage.resources.claim import OWNER
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
 from gpu_runtime.controllers.ready_status import ReadyStatus
@@ -45,6 +46,7 @@ def add_gpu_storages(
         finalizer=finalizer,
         claim=ClaimKeeper(client, caches, ChildWriter(GPU_STORAGES, children, recorder), settings),
         events=ProvisioningEvents(client, clock),
+        resize=Resize(client, caches, clock),
         prepare=prepare,
         accessor=accessor,
         judge=Judge(client, caches, clock),

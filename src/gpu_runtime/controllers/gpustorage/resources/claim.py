@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import structs
+from typing import Any
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.meta.quantity import Quantity
@@ -30,32 +30,32 @@ def wanted_size(storage: GPUStorage) -> Quantity:
     return size
 
 
-def claim(
-    storage: GPUStorage, size: Quantity, settings: ControllerManagerSettings, live: PersistentVolumeClaim | None = None
-) -> PersistentVolumeClaim:
-    """The claim as it should be. Of a claim that is there, `live`, only the metadata is repaired.
-
-    The server lets nobody change the spec of a claim, except that a bound one can grow; `grown` is that change.
-    """
-    meta = storage.metadata
-    new = ClaimSpec(
+def new_claim(storage: GPUStorage, size: Quantity, settings: ControllerManagerSettings) -> PersistentVolumeClaim:
+    """The claim that is created for a storage."""
+    spec = ClaimSpec(
         accessModes=[settings.storage.accessMode],
         resources=ClaimResources(requests={STORAGE: str(size)}),
         storageClassName=storage.spec.storageClassName,
     )
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(
-            name=meta.name,
-            namespace=meta.namespace,
-            labels=child_labels(GPU_STORAGE_APP, STORAGE_LABEL, meta.name),
-            annotations=OWNER.annotations(meta),
-            finalizers=[CLAIM_FINALIZER],
-        ),
-        spec=live.spec if live is not None else new,
+    return PersistentVolumeClaim(metadata=_metadata(storage), spec=spec)
+
+
+def repaired_claim(storage: GPUStorage, live: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """The claim with the metadata that it should have. The server lets nobody change its spec, except to grow."""
+    return PersistentVolumeClaim(metadata=_metadata(storage), spec=live.spec)
+
+
+def growth(size: Quantity) -> dict[str, Any]:
+    """The patch of the spec that asks for `size`."""
+    return {"resources": {"requests": {STORAGE: str(size)}}}
+
+
+def _metadata(storage: GPUStorage) -> ObjectMeta:
+    meta = storage.metadata
+    return ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        labels=child_labels(GPU_STORAGE_APP, STORAGE_LABEL, meta.name),
+        annotations=OWNER.annotations(meta),
+        finalizers=[CLAIM_FINALIZER],
     )
-
-
-def grown(live: PersistentVolumeClaim, size: Quantity) -> PersistentVolumeClaim:
-    """The claim with a request for `size`."""
-    resources = ClaimResources(requests={**live.spec.resources.requests, STORAGE: str(size)})
-    return structs.replace(live, spec=structs.replace(live.spec, resources=resources))
