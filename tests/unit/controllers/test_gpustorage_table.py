@@ -12,7 +12,7 @@ from equipment.builders.base import LONG_AGO, Builder, new_document
 from equipment.memory_api import refused
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER, STORAGE_UID
+from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER, STORAGE_NAME, STORAGE_UID
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
 from gpu_runtime.controllers.gpustorage.resources.claim import new_claim
 from gpu_runtime.kube import Forbidden, RetryAfter, Terminal
@@ -333,6 +333,27 @@ ROWS: dict[str, Row] = {
         ["status GPUStorage data"],
         *("Pending", "StorageDeleting", "waiting until unit demo no longer holds it"),
         status={"mountable": True},
+    ),
+    "a claim that was never bound and whose storage is gone goes": Row(
+        [CLAIM], ["patch PersistentVolumeClaim data", "delete PersistentVolumeClaim data"], gone=KEY
+    ),
+    "a claim that may hold data stays, though its storage is gone": Row([BOUND], gone=KEY),
+    "a claim that lost its volume stays, though its storage is gone": Row([CLAIM.status(phase="Lost")], gone=KEY),
+    "a claim without storage that somebody deletes is let go": Row(
+        [BOUND.being_deleted()], ["patch PersistentVolumeClaim data"], gone=KEY
+    ),
+    "a claim that a person copied from one of ours stays": Row([CLAIM.annotated({STORAGE_NAME: "another"})], gone=KEY),
+    "a claim that never was ours stays": Row([FOREIGN], gone=KEY),
+    "a new storage waits until the empty claim of its predecessor is gone": Row(
+        [STORAGE.with_uid("new-uid"), CLAIM, CLASS],
+        ["patch PersistentVolumeClaim data", "delete PersistentVolumeClaim data"],
+    ),
+    "a new storage leaves the data of its predecessor alone": Row(
+        [STORAGE.with_uid("new-uid"), BOUND, CLASS],
+        ["create PersistentVolumeClaim data", "status GPUStorage data"],
+        *("Failed", "NameConflict", "it belongs to data with UID storage-uid"),
+        events=["Warning NameConflict"],
+        again=15.0,
     ),
     "a deleted storage without a claim goes": Row([DELETED], ["patch GPUStorage data"]),
     "a deleted storage leaves a foreign claim alone": Row([DELETED, FOREIGN], ["patch GPUStorage data"]),

@@ -10,6 +10,7 @@ from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper, size_of
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
+from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
 from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.readiness import Observed, readiness, status
@@ -42,10 +43,13 @@ class GPUStorageReconciler:
     prepare: Prepare
     accessor: Accessor
     judge: Judge
+    orphans: OrphanedClaims
     deletion: Deletion
     status: ReadyStatus[GPUStorage]
 
     async def reconcile(self, key: Key) -> Result:
+        if await self.orphans.release(key):
+            return Result()
         storage = self.caches.storages.get(key)
         if storage is None:
             return Result()

@@ -17,6 +17,7 @@ from gpu_runtime.controllers.child_kinds.volumes import StorageClassView
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
+from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
 from gpu_runtime.controllers.gpustorage.phases import Accessor, NoAccessor, NoPrepare, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
@@ -50,6 +51,7 @@ def add_gpu_storages(
         prepare=prepare,
         accessor=accessor,
         judge=Judge(client, caches, clock),
+        orphans=OrphanedClaims(client, caches),
         deletion=Deletion(client, children, finalizer, status, prepare, accessor, clock),
         status=status,
     )
