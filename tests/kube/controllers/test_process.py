@@ -20,6 +20,7 @@ from equipment.servers import ApiServer
 from equipment.waiting import eventually
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import World
+from kube.runtime.storage_world import StorageWorld
 from realkube.process import free_ports
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
@@ -97,6 +98,27 @@ async def test_the_process_reconciles_with_the_roles_that_it_declared_and_drains
         assert [line for line in running.lines() if line.get("event") == "leading"]
     lease = world.server.kubectl("get", "lease", "9d4c4758.lokiwager.io", "-n", SYSTEM, "-o", "json")
     assert json.loads(lease.stdout)["spec"].get("holderIdentity", "") == ""
+
+
+async def test_the_process_keeps_a_storage_with_the_roles_that_it_declared(
+    world: World, as_controller_manager: ApiServer, tmp_path: Path
+) -> None:
+    """Every kind of call: the claim is made, its events are read, it is repaired, grown and deleted."""
+    made = StorageWorld(world.client, world.namespace)
+    await made.add_class()
+    async with controller_manager(as_controller_manager, tmp_path) as running:
+        await made.create("1Gi")
+        await world.becomes("GPUStorage", "data", "StoragePending", "example.org/away")
+        await made.add_volume("1Gi")
+        await world.becomes("GPUStorage", "data", "StorageReady")
+        await world.change("PersistentVolumeClaim", "data", {"metadata": {"labels": None}})
+        await world.change("GPUStorage", "data", {"spec": {"size": "2Gi"}})
+        await made.asks_for("2Gi")
+        await world.remove("GPUStorage", "data")
+        await made.gone()
+        refused = [line for line in running.lines() if "forbidden: User" in str(line)]
+        assert refused == []
+    await made.clean_up()
 
 
 async def test_what_is_not_installed_is_named_at_start(world: World, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from equipment.servers import ApiServer
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.config import ControllerManagerSettings, StockSettings
-from gpu_runtime.controllers.product_kinds import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.controllers.product_kinds import GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube import Client, Controller, Manager, Patch, Recorder, Resource, load_config
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
@@ -39,6 +39,8 @@ PATHS: dict[str, Resource[Any]] = {
     "NetworkPolicy": Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", Anything),
     "StockPool": STOCK_POOLS,
     "GPUUnit": GPU_UNITS,
+    "GPUStorage": GPU_STORAGES,
+    "PersistentVolumeClaim": Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Anything),
     "Operation": OPERATIONS,
 }
 
