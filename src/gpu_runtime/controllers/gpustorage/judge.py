@@ -1,4 +1,4 @@
-"""Frees a storage whose holder mounts it no longer. docs/storage.md tells the protocol, and what breaks without each rule.
+"""Frees a storage whose holder mounts it no longer. docs/storage.md tells the whole protocol.
 
 All reads are live and come in this order: storage, operation, unit, Deployment, ReplicaSets, pods. A unit and a
 Deployment that exist are touched, on the version that was read, before the storage is freed: a change of the unit or a
@@ -166,7 +166,7 @@ class Judge:
         return listing.items
 
     async def _touch(self, resource: Resource[T], seen: ObjectMeta) -> None:
-        """Changes the version of what was read: a write that was decided on it, or before, is a Conflict from now on."""
+        """Changes the version of what was read: a write that was decided earlier is a Conflict from now on."""
         patch = {"metadata": {**identity(seen), "annotations": {FENCE: self.fence()}}}
         await self.client.patch(resource, seen.key, patch)
 
