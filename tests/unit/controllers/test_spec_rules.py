@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from equipment.builders import a_unit
-from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
-from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, primary_port, template_errors
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorageSpec
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec, StorageMount
+from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, primary_port, storage_errors, template_errors
 from gpu_runtime.controllers.pod_size import PodSize
 from gpu_runtime.controllers.readiness import in_words
 
@@ -60,12 +62,92 @@ MOUNTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [{"name": "a", "mountPath": "/dev/shm/x"}],
         ["spec.storageMounts[0].mountPath: /dev/shm/x is the platform's own"],
     ),
+    "one storage twice": (
+        [{"name": "a", "mountPath": "/a"}, {"name": "a", "mountPath": "/b"}],
+        ["spec.storageMounts[1].name: duplicates storageMounts[0]: each storage may be mounted once"],
+    ),
+    "one inside the other": (
+        [{"name": "a", "mountPath": "/data/a"}, {"name": "b", "mountPath": "/data"}],
+        ["spec.storageMounts[0].mountPath: /data/a is inside /data of storageMounts[1]: mounts must not be nested"],
+    ),
+    "one beside the other": ([{"name": "a", "mountPath": "/data"}, {"name": "b", "mountPath": "/data-b"}], []),
+    "one place in two spellings": (
+        [{"name": "a", "mountPath": "/a/b"}, {"name": "b", "mountPath": "//a/./b/"}],
+        ["spec.storageMounts[1].mountPath: duplicates storageMounts[0]: each path may occur once"],
+    ),
+    "a folder below /etc": ([{"name": "a", "mountPath": "/etc/app"}], []),
+    "a folder that only begins like a reserved one": ([{"name": "a", "mountPath": "/devices"}], []),
 }
 
 
 @pytest.mark.parametrize(("mounts", "want"), MOUNTS.values(), ids=MOUNTS)
 def test_mounts_in(mounts: list[dict[str, Any]], want: list[str]) -> None:
     assert in_words(mount_errors(a_spec(storageMounts=mounts).storageMounts)) == want
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc", "/proc/1", "/dev", "/dev/shm", "/sys/", "/sys/fs", "/etc", "//etc/.", "/./dev"]
+)
+def test_a_storage_is_not_mounted_over_the_platforms_own(path: str) -> None:
+    (error,) = mount_errors([StorageMount(name="a", mountPath=path)])
+    assert error.message.endswith("is the platform's own")
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [("data", "absolute"), ("", "absolute"), ("/", "'/'"), ("///", "'/'"), ("/a/../etc", "'..'"), ("/..", "'..'")],
+)
+def test_a_mount_path_is_absolute_and_leads_nowhere_else(path: str, want: str) -> None:
+    (error,) = mount_errors([StorageMount(name="a", mountPath=path)])
+    assert want in error.message
+
+
+IMAGE = {"fromImage": "alpine", "command": ["wget"]}
+STORAGES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a size": ({"size": "20Gi"}, []),
+    "a size of nothing": ({"size": "0"}, ["spec.size: must be more than 0, such as 20Gi"]),
+    "a size below nothing": ({"size": "-1Gi"}, ["spec.size: '-1Gi' is negative: write an amount of 0 or more"]),
+    "a size in milli-bytes": (
+        {"size": "500m"},
+        ["spec.size: 500m is not a whole number of bytes: write a size such as 500Mi or 20Gi"],
+    ),
+    "a size that is none": (
+        {"size": "big"},
+        [
+            "spec.size: 'big' is not a quantity: write a number with an optional suffix, as in 500m, 1.5, 16Gi or 1e3",
+        ],
+    ),
+    "an image that fills it": ({"prepare": IMAGE}, []),
+    "an image with arguments alone": ({"prepare": {"fromImage": "alpine", "args": ["x"]}}, []),
+    "another storage that fills it": ({"prepare": {"fromStorageName": "b"}}, []),
+    "two sources": (
+        {"prepare": {**IMAGE, "fromStorageName": "b"}},
+        ["spec.prepare: must have fromImage or fromStorageName, not both"],
+    ),
+    "no source": ({"prepare": {}}, ["spec.prepare: must have fromImage or fromStorageName"]),
+    "a command without an image": (
+        {"prepare": {"command": ["wget"]}},
+        ["spec.prepare: command and args need fromImage"],
+    ),
+    "a command for a copy": (
+        {"prepare": {"fromStorageName": "b", "args": ["x"]}},
+        ["spec.prepare: command and args need fromImage: a copy of another storage runs no command"],
+    ),
+    "an image without a command": (
+        {"prepare": {"fromImage": "alpine"}},
+        ["spec.prepare: fromImage needs command or args: what should it run to fill the volume?"],
+    ),
+    "itself as the source": (
+        {"prepare": {"fromStorageName": "a"}},
+        ["spec.prepare.fromStorageName: names this storage itself: name another one"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "want"), STORAGES.values(), ids=STORAGES)
+def test_a_storage_with(spec: dict[str, Any], want: list[str]) -> None:
+    spec = {"size": "1Gi", **spec}
+    assert in_words(storage_errors(msgspec.convert(spec, GPUStorageSpec), "a")) == want
 
 
 def test_users_reach_the_port_that_is_named_or_else_the_first() -> None:
