@@ -101,7 +101,7 @@ async def test_a_batch_under_an_exactly_filled_quota_ends_as_succeeded(world: Pl
 
 
 @mutant(
-    "service/stock/pool_executor.py",
+    "service/operations/object_executor.py",
     "if live is not None and made_by(live.metadata, record):",
     "if live is not None and isinstance(cause, kube.AlreadyExists) and made_by(live.metadata, record):",
 )
@@ -131,7 +131,7 @@ async def test_a_pool_deleted_with_204_does_not_come_back_when_the_answer_to_its
 
 
 @mutant(
-    "service/stock/pool_executor.py",
+    "service/operations/object_executor.py",
     "                if made is not None and current.status.objects[0].uid != made.metadata.uid:\n",
     "                if made is None:\n",
 )

@@ -43,7 +43,7 @@ def forget_records(memory: Memory) -> None:
 
 
 @mutant(
-    "service/stock/pool_executor.py",
+    "service/operations/object_executor.py",
     "if current is None or current.metadata.uid != record.metadata.uid:",
     "if current is None:",
 )
@@ -60,7 +60,7 @@ def test_an_executor_whose_record_gave_its_id_to_another_request_takes_its_pool_
     assert memory.of_kind(STOCK_POOLS) == []
 
 
-@mutant("service/stock/pool_executor.py", "or not made_by(pool.metadata, record):", ":")
+@mutant("service/operations/object_executor.py", "or not made_by(obj.metadata, record):", ":")
 def test_the_deletion_of_a_pool_does_not_end_the_record_of_another_request_with_its_id() -> None:
     memory = a_world(Memory())
     stopped_before(asking_for_a_pool(memory), "replace Operation")

@@ -300,7 +300,9 @@ def test_stock_that_is_being_deleted_unknown_to_the_cache_is_left_alone_and_anot
 
 
 @mutant(
-    "service/stock/pool_executor.py", "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:", "if True:"
+    "service/operations/object_executor.py",
+    "if meta.annotations.get(notes.OPERATION_UID) == record.metadata.uid:",
+    "if True:",
 )
 def test_an_executor_whose_record_is_gone_leaves_the_pool_that_the_next_record_took_over() -> None:
     memory = a_world(Memory())
