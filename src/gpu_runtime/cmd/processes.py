@@ -44,7 +44,8 @@ RUNTIME_API = Process(
     http=True,
     rules=(
         Rule(GROUP, ("stockpools",), (*READ, "create", "patch", "delete")),
-        Rule(GROUP, ("gpuunits",), (*READ, "create", "patch", "delete")),
+        Rule(GROUP, ("gpuunits", "gpustorages"), (*READ, "create", "patch", "delete")),
+        Rule("storage.k8s.io", ("storageclasses",), ("get",)),
         Rule("", ("nodes", "namespaces"), READ),
         Rule("", ("pods",), ("list",)),
         Rule("", ("pods/log",), ("get",)),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from gpu_runtime.api.v1alpha1.fields import QuantityText
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.config.shared import Health, Log
 
@@ -32,6 +33,7 @@ class ApiLimits(Struct, frozen=True, kw_only=True):
         ),
     ] = 30
     stockUnits: Annotated[int, Meta(ge=1, le=1000, description="Stock units that one request may seed.")] = 1000
+    storageSize: Annotated[QuantityText, Meta(description="The largest size that a storage may have.")] = "16Ti"
 
 
 class OperationSettings(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.config import ApiLimits, ConfigError, RuntimeApiSettings
 from gpu_runtime.edge.names import is_loopback, own_names, split_address
 from gpu_runtime.edge.open_files import room_for
@@ -79,6 +80,7 @@ def platform(settings: RuntimeApiSettings) -> Platform:
         instance_namespace=settings.instanceNamespace,
         allowed_namespaces=tuple(settings.allowedNamespaces),
         most_stock_units=settings.limits.stockUnits,
+        largest_storage=Quantity.parse(settings.limits.storageSize),
         retention_seconds=settings.operations.retentionSeconds,
         abandoned_after_seconds=settings.operations.abandonedAfterSeconds,
         replay_seconds=settings.operations.replayWaitSeconds,

@@ -101,6 +101,12 @@ class SpecConflict(Clash):
     code = "spec_conflict"
 
 
+class StorageInUse(Clash):
+    """A unit or another storage holds the storage."""
+
+    code = "storage_in_use"
+
+
 class TooLarge(ServiceError):
     code = "too_large"
 

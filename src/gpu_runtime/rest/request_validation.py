@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpu_runtime.api.v1alpha1.access import Access
+from gpu_runtime.api.v1alpha1.gpustorage import Prepare
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
-from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
+from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, prepare_errors, size_errors, template_errors
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 from gpu_runtime.api.validation import FieldError, validate, without_nulls
 from gpu_runtime.rest.errors import InvalidRequest
@@ -42,6 +43,10 @@ def broken(sent: Mapping[str, Any], found: Sequence[FieldError], *, partial: boo
         errors += access_errors(access, template or EMPTY_TEMPLATE)
     if (mounts := _part(list[StorageMount], "storageMounts", sent, found)) is not None:
         errors += mount_errors(mounts)
+    if isinstance(size := sent.get("size"), str) and not any(error.field == "size" for error in found):
+        errors += size_errors(size)
+    if (prepare := _part(Prepare, "prepare", sent, found)) is not None:
+        errors += prepare_errors(prepare, str(sent.get("name")))
     return errors
 
 

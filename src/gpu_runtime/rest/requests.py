@@ -8,7 +8,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gpu_runtime.api.meta.names import DNS1035_LABEL, DNS1035_LABEL_HINT, LABEL_LENGTH
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
-from gpu_runtime.api.v1alpha1.fields import GpuCount, ImageReference, ObjectName, QuantityText, Replicas, SpecName
+from gpu_runtime.api.v1alpha1.fields import (
+    GpuCount,
+    ImageReference,
+    ObjectName,
+    QuantityText,
+    Replicas,
+    SpecName,
+    SubdomainName,
+)
+from gpu_runtime.api.v1alpha1.gpustorage import DEFAULT_STORAGE_CLASS, NO_ACCESSOR, Accessor, Prepare
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.api.v1alpha1.operation import OperationID
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
@@ -91,4 +100,42 @@ class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     storageMounts: Annotated[
         Mounts | UnsetType | None,
         Meta(description="Storages inside the container; replaced as a whole. The unit's pod starts again."),
+    ] = UNSET
+
+
+class CreateGPUStorage(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Persistent data for units. It stays when the units that mount it are deleted."""
+
+    operationID: Annotated[
+        Operation_ID | None,
+        Meta(
+            description="Chosen by the client, one for each operation. Without one, the name identifies the storage: "
+            "the same request again is answered with the storage that exists."
+        ),
+    ] = None
+    name: Annotated[ObjectName, Meta(description="Name of the storage, and of its PersistentVolumeClaim.")]
+    namespace: Annotated[
+        ObjectName | None, Meta(description="Namespace of the storage. Default: runtime-instance.")
+    ] = None
+    size: Annotated[
+        QuantityText, Meta(description="Size of the volume, such as 20Gi. It can grow later, never shrink.")
+    ]
+    storageClassName: Annotated[
+        SubdomainName, Meta(description="StorageClass that provides the volume. Cannot be changed.")
+    ] = DEFAULT_STORAGE_CLASS
+    prepare: Annotated[
+        Prepare | None,
+        Meta(description="How the volume is filled before its first use. Default: it stays empty. Cannot be changed."),
+    ] = None
+    accessor: Annotated[Accessor, Meta(description="Read access to the files over HTTP.")] = NO_ACCESSOR
+
+
+class UpdateGPUStorage(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Fields to change. An absent field is kept."""
+
+    size: Annotated[
+        QuantityText | UnsetType, Meta(description="The new size, such as 40Gi: at least as large as the volume is.")
+    ] = UNSET
+    accessor: Annotated[
+        Accessor | UnsetType | None, Meta(description="Read access to the files over HTTP; null turns it off.")
     ] = UNSET

@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
+from gpu_runtime.api.v1alpha1.gpustorage import AccessorPhase, PreparePhase, RecoveryPhase
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 
-JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit"]
+JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit", "create_gpu_storage"]
 JobStatus = Literal["pending", "running", "succeeded", "failed"]
 Lifecycle = Literal["stock", "instance"]
 
@@ -103,6 +104,73 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     deletingSince: datetime | None = None
     deleted: Annotated[
         bool, Meta(description="In the response to a replay: the unit was created and has been deleted.")
+    ] = False
+    resourceVersion: Annotated[str, Meta(description="Send it as If-Match to change exactly this version.")] = ""
+
+
+class HolderView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The one holder of a storage: a unit, or another storage that copies from it."""
+
+    unit: Annotated[str, Meta(description="Name of the unit, in the namespace of the storage.")] = ""
+    storage: Annotated[str, Meta(description="Name of the storage that is being filled from this one.")] = ""
+    since: datetime | None = None
+
+
+class PrepareView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How the volume is filled before its first use, and how far that is."""
+
+    fromImage: str = ""
+    fromStorageName: str = ""
+    command: list[str] = []
+    args: list[str] = []
+    phase: Annotated[PreparePhase, Meta(description="After Failed, send a recover request to try again.")]
+    recoveryPhase: RecoveryPhase = "None"
+    message: Annotated[str, Meta(description="What it does, or why it failed: exit code and last line.")] = ""
+    jobName: Annotated[str, Meta(description="Job that fills the volume; the log of its pod tells more.")] = ""
+    filesCopied: int = 0
+    filesTotal: int = 0
+    bytesCopied: int = 0
+    bytesTotal: int = 0
+    startedAt: datetime | None = None
+    completedAt: datetime | None = None
+
+
+class AccessorView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Read access to the files over HTTP. It stops while a unit holds the storage."""
+
+    enabled: bool
+    phase: AccessorPhase
+    accessURL: Annotated[str, Meta(description="Where the files can be read.")] = ""
+    reason: Annotated[str, Meta(description="Of the AccessorReady condition.")] = ""
+    message: Annotated[str, Meta(description="Of the AccessorReady condition: the cause, in words.")] = ""
+
+
+class StorageView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A storage as it is now."""
+
+    name: str
+    namespace: str
+    size: Annotated[str, Meta(description="The size that was asked for.")] = ""
+    capacity: Annotated[str, Meta(description="The size that the volume has; follows the size when it grows.")] = ""
+    claimName: Annotated[str, Meta(description="PersistentVolumeClaim that holds the data.")] = ""
+    storageClassName: str = ""
+    phase: Phase = ""
+    reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
+    message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
+    mountable: Annotated[bool, Meta(description="Whether a unit that mounts the storage can start.")] = False
+    attachedTo: Annotated[HolderView | None, Meta(description="Who holds the storage; absent if it is free.")] = None
+    prepare: Annotated[PrepareView | None, Meta(description="Absent if the volume began empty.")] = None
+    accessor: Annotated[AccessorView | None, Meta(description="Absent if it is off.")] = None
+    generation: Generation = 0
+    observedGeneration: int = 0
+    operationID: str = ""
+    owner: str = ""
+    createdAt: datetime | None = None
+    deletingSince: Annotated[
+        datetime | None, Meta(description="When the deletion began. The data is deleted when nobody holds the storage.")
+    ] = None
+    deleted: Annotated[
+        bool, Meta(description="In the response to a replay: the storage was created and has been deleted.")
     ] = False
     resourceVersion: Annotated[str, Meta(description="Send it as If-Match to change exactly this version.")] = ""
 

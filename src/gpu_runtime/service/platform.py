@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.rest.errors import Forbidden
 
+LARGEST_STORAGE = Quantity.parse("16Ti")
 # Namespaces of the cluster itself. No configuration allows user workloads there.
 PROTECTED = ("kube-system", "kube-public", "kube-node-lease")
 
@@ -22,6 +24,7 @@ class Platform:
     pool_namespace: str = "default"
     allowed_namespaces: tuple[str, ...] = ("default", INSTANCE_NAMESPACE)
     most_stock_units: int = 1000
+    largest_storage: Quantity = LARGEST_STORAGE
     retention_seconds: float = 24 * 3600.0
     abandoned_after_seconds: float = 30.0
     replay_seconds: float = 2.0

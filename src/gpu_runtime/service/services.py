@@ -9,7 +9,7 @@ from gpu_runtime.kube.builtin import NAMESPACES
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.manager import Manager
-from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.inventory.inventory import Inventory
 from gpu_runtime.service.operations.after_reply import AfterReply
 from gpu_runtime.service.operations.jobs import Jobs
@@ -27,7 +27,10 @@ from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
 from gpu_runtime.service.stock.stock_units import StockUnits
+from gpu_runtime.service.storages.admission import StorageAdmission
 from gpu_runtime.service.storages.reservations import Reservations
+from gpu_runtime.service.storages.storage_executor import StorageExecutor
+from gpu_runtime.service.storages.storages import Storages
 from gpu_runtime.service.units.handover import HandOver
 from gpu_runtime.service.units.observing import Observing
 from gpu_runtime.service.units.unit_executor import UnitExecutor
@@ -44,6 +47,7 @@ class Services:
     pools: StockPools
     stock: StockUnits
     units: Units
+    storages: Storages
     observing: Observing
     inventory: Inventory
     seeding: SeedingQueue
@@ -67,6 +71,7 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     unit_cache.index(BY_OPERATION, by_operation)
     node_cache = manager.cache(Query(NODES))
     pool_cache = manager.cache(Query(STOCK_POOLS))
+    storage_cache = manager.cache(Query(GPU_STORAGES))
     unfinished = manager.cache(Query(OPERATIONS, platform.system_namespace, labels=UNFINISHED))
 
     operations = Operations(client, platform.system_namespace, clock)
@@ -75,16 +80,19 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
     nodes = Nodes(client, node_cache)
     picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
+    storages = Reader(client, GPU_STORAGES, storage_cache)
     after_reply = AfterReply()
-    storages = Reservations(client, clock)
-    handover = HandOver(client, operations, picker, storages, after_reply.later)
+    reservations = Reservations(client, clock)
+    handover = HandOver(client, operations, picker, reservations, after_reply.later)
     seeding = Seeding(client, operations, picker, platform.stock_namespace)
     queue = SeedingQueue(seeding, operations)
     pool_executor = PoolExecutor(client, operations, platform, pools, namespaces)
     batch_executor = BatchExecutor(client, operations, platform, units, namespaces, seeding, queue, waiter)
     unit_executor = UnitExecutor(client, operations, platform, units, namespaces, handover, waiter)
-    registry = Registry([pool_executor, batch_executor, unit_executor])
-    user_units = Units(client, platform, units, unit_executor, storages)
+    storage_admission = StorageAdmission(platform, storages, namespaces)
+    storage_executor = StorageExecutor(client, operations, storages, storage_admission)
+    registry = Registry([pool_executor, batch_executor, unit_executor, storage_executor])
+    user_units = Units(client, platform, units, unit_executor, reservations)
     return Services(
         platform=platform,
         operations=operations,
@@ -92,6 +100,7 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
         pools=StockPools(client, platform, pools, pool_executor),
         stock=StockUnits(client, platform, units, seeding, batch_executor),
         units=user_units,
+        storages=Storages(client, storages, storage_admission, storage_executor),
         observing=Observing(client, user_units, platform, unit_cache),
         inventory=Inventory(platform, picker, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
         seeding=queue,

@@ -7,11 +7,23 @@ from typing import NamedTuple, assert_never
 from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
+from gpu_runtime.api.v1alpha1.attachment import attachment_of
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, PrepareStatus
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation, OperationPhase
-from gpu_runtime.api.v1alpha1.reasons import READY
+from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
+from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, READY
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
-from gpu_runtime.rest.views import Job, JobStatus, StockPoolView, UnitView
+from gpu_runtime.rest.views import (
+    AccessorView,
+    HolderView,
+    Job,
+    JobStatus,
+    PrepareView,
+    StockPoolView,
+    StorageView,
+    UnitView,
+)
 from gpu_runtime.service.operations.executor import AnyExecutor
 
 AWAITING_CONTROLLER = "AwaitingController"
@@ -25,7 +37,7 @@ class ReportedStatus(NamedTuple):
     message: str
 
 
-def reported_status(obj: GPUUnit | StockPool) -> ReportedStatus:
+def reported_status(obj: GPUUnit | StockPool | GPUStorage) -> ReportedStatus:
     """Phase, reason and message for the current spec. A status about an earlier spec is not shown."""
     generation, status = obj.metadata.generation, obj.status
     if not status.phase:
@@ -127,4 +139,78 @@ def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
         createdAt=meta.creationTimestamp,
         deletingSince=meta.deletionTimestamp,
         resourceVersion=meta.resourceVersion,
+    )
+
+
+def storage_view(storage: GPUStorage) -> StorageView:
+    meta, spec, status = storage.metadata, storage.spec, storage.status
+    reported = reported_status(storage)
+    return StorageView(
+        name=meta.name,
+        namespace=meta.namespace,
+        size=spec.size,
+        capacity=status.capacity,
+        claimName=status.claimName,
+        storageClassName=spec.storageClassName,
+        phase=reported.phase,
+        reason=reported.reason,
+        message=reported.message,
+        mountable=status.mountable,
+        attachedTo=_holder_view(storage),
+        prepare=_prepare_view(storage),
+        accessor=_accessor_view(storage),
+        generation=meta.generation,
+        observedGeneration=status.observedGeneration,
+        operationID=meta.annotations.get(notes.OPERATION_ID, ""),
+        owner=meta.labels.get(labels.OWNER, ""),
+        createdAt=meta.creationTimestamp,
+        deletingSince=meta.deletionTimestamp,
+        resourceVersion=meta.resourceVersion,
+    )
+
+
+def _holder_view(storage: GPUStorage) -> HolderView | None:
+    holder = attachment_of(storage.metadata)  # the annotation decides; the status may be out of date
+    return HolderView(unit=holder.unit, storage=holder.storage, since=holder.since) if holder is not None else None
+
+
+def _prepare_view(storage: GPUStorage) -> PrepareView | None:
+    spec, status = storage.spec.prepare, storage.status.prepare
+    if spec is None:
+        return None
+    if status is None or status.observedDigest not in ("", prepare_digest(storage)):
+        # The controller has not processed this prepare yet. A failure before a recovery is not shown.
+        recovers = notes.STORAGE_RECOVERY_NONCE in storage.metadata.annotations
+        status = PrepareStatus(phase="Pending", recoveryPhase="Running" if recovers else "None")
+    return PrepareView(
+        fromImage=spec.fromImage or "",
+        fromStorageName=spec.fromStorageName or "",
+        command=spec.command,
+        args=spec.args,
+        phase=status.phase,
+        recoveryPhase=status.recoveryPhase,
+        message=status.message,
+        jobName=status.jobName,
+        filesCopied=status.filesCopied,
+        filesTotal=status.filesTotal,
+        bytesCopied=status.bytesCopied,
+        bytesTotal=status.bytesTotal,
+        startedAt=status.startTime,
+        completedAt=status.completionTime,
+    )
+
+
+def _accessor_view(storage: GPUStorage) -> AccessorView | None:
+    if not storage.spec.accessor.enabled:
+        return None
+    status = storage.status.accessor
+    if status is None or status.phase == "Disabled":
+        return AccessorView(enabled=True, phase="Pending")  # the controller has not processed the change yet
+    ready = find_condition(storage.status.conditions, ACCESSOR_READY)
+    return AccessorView(
+        enabled=True,
+        phase=status.phase,
+        accessURL=status.accessURL,
+        reason=ready.reason if ready else "",
+        message=ready.message if ready else "",
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.cluster import GPU_UNITS, STOCK_POOLS, Cluster
+from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS, STOCK_POOLS, Cluster
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.operations.registry import Registry
 from gpu_runtime.service.operations.waiter import OperationWaiter
@@ -17,7 +18,10 @@ from gpu_runtime.service.stock.pools import StockPools
 from gpu_runtime.service.stock.seeding import Seeding
 from gpu_runtime.service.stock.seeding_queue import SeedingQueue
 from gpu_runtime.service.stock.stock_units import StockUnits
+from gpu_runtime.service.storages.admission import StorageAdmission
 from gpu_runtime.service.storages.reservations import Reservations
+from gpu_runtime.service.storages.storage_executor import StorageExecutor
+from gpu_runtime.service.storages.storages import Storages
 from gpu_runtime.service.units.handover import HandOver
 from gpu_runtime.service.units.unit_executor import UnitExecutor
 from gpu_runtime.service.units.units import Units
@@ -38,6 +42,7 @@ class Executors:
         pools: Store[StockPool],
         namespaces: Namespaces,
         waiter: OperationWaiter,
+        storages: Store[GPUStorage] | None = None,
     ) -> None:
         unit_reader, pool_reader = Reader(cluster, GPU_UNITS, units), Reader(cluster, STOCK_POOLS, pools)
         self.queue = SeedingQueue(seeding, operations)
@@ -46,7 +51,11 @@ class Executors:
             cluster, operations, platform, unit_reader, namespaces, seeding, self.queue, waiter
         )
         self.of_units = UnitExecutor(cluster, operations, platform, unit_reader, namespaces, handover, waiter)
-        self.registry = Registry([self.of_pools, self.of_batches, self.of_units])
+        storage_reader = Reader(cluster, GPU_STORAGES, storages if storages is not None else Store[GPUStorage]())
+        admission = StorageAdmission(platform, storage_reader, namespaces)
+        self.of_storages = StorageExecutor(cluster, operations, storage_reader, admission)
+        self.registry = Registry([self.of_pools, self.of_batches, self.of_units, self.of_storages])
         self.pools = StockPools(cluster, platform, pool_reader, self.of_pools)
         self.stock = StockUnits(cluster, platform, unit_reader, seeding, self.of_batches)
+        self.storages = Storages(cluster, storage_reader, admission, self.of_storages)
         self.units = Units(cluster, platform, unit_reader, self.of_units, Reservations(cluster))

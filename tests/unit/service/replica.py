@@ -10,6 +10,7 @@ from equipment.clock import FakeClock
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1 import labels
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
@@ -18,7 +19,7 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.rest.views import UnitView
-from gpu_runtime.service.cluster import GPU_UNITS
+from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
@@ -63,7 +64,7 @@ class Replica:
         nodes = Nodes(memory, self.node_cache)
         self.picker = StockPicker(memory, self.unit_cache, PLATFORM.stock_namespace, nodes, First(pick), self.clock)
         self.handover = HandOver(memory, self.operations, self.picker, Reservations(memory))
-        self.pool_cache = Store[StockPool]()
+        self.pool_cache, self.storage_cache = Store[StockPool](), Store[GPUStorage]()
         self.namespaces = Namespaces(memory, self.namespace_cache)
         self.executors = Executors(
             memory,
@@ -75,13 +76,16 @@ class Replica:
             pools=self.pool_cache,
             namespaces=self.namespaces,
             waiter=self.waiting,
+            storages=self.storage_cache,
         )
         self.pools, self.units = self.executors.pools, self.executors.units
+        self.storages = self.executors.storages
 
     def listen(self) -> Replica:
         """All caches are as the server is now."""
         version = str(self.memory.version)
         self.unit_cache.replace(self.memory.of_kind(GPU_UNITS), version)
+        self.storage_cache.replace(self.memory.of_kind(GPU_STORAGES), version)
         self.node_cache.replace(self.memory.of_kind(NODES), version)
         self.namespace_cache.replace(self.memory.of_kind(NAMESPACES), version)
         return self

@@ -1,7 +1,7 @@
 """The routes, one module per resource."""
 
 from gpu_runtime.http.route import AnyRoute
-from gpu_runtime.http.routes import inventory, jobs, stock_units, stockpools, units
+from gpu_runtime.http.routes import inventory, jobs, stock_units, stockpools, storages, units
 
 ROUTES: tuple[AnyRoute, ...] = (
     *inventory.ROUTES,
@@ -9,4 +9,5 @@ ROUTES: tuple[AnyRoute, ...] = (
     *stock_units.ROUTES,
     *jobs.ROUTES,
     *units.ROUTES,
+    *storages.ROUTES,
 )

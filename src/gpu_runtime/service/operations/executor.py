@@ -20,10 +20,10 @@ from gpu_runtime.service.reading import Reader
 
 
 class CreateRequest(Protocol):
-    """A request that begins an operation."""
+    """A request that begins an operation. Its id may be optional, but a request without one begins no operation."""
 
     @property
-    def operationID(self) -> str: ...  # noqa: N802  the name on the wire
+    def operationID(self) -> str | None: ...  # noqa: N802  the name on the wire
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Executor(ABC, Generic[Request, Result]):
 
     async def find(self, request: Request) -> Operation | None:
         """The record of an earlier request with this id. None may be wrong: `begin` finds the record then."""
+        assert request.operationID is not None
         return await self._operations.find(self.operation_type, request.operationID)
 
     @abstractmethod

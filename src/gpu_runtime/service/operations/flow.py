@@ -19,6 +19,7 @@ async def carry_out(
     OperationConflict when the id belongs to another request. Each read may return a newer record of the same name, so
     the payload is compared before the record is executed and again before the reply.
     """
+    assert request.operationID is not None
     executor.check(request)
     wanted = NewOperation(
         executor.operation_type, request.operationID, request_hash(executor.request_type, sent), sent, owner

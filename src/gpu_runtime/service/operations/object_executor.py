@@ -81,7 +81,7 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
         return await object_lives(record, self._reader)
 
     async def settle(self, obj: T) -> None:
-        """Finishes the record of an object before the object is deleted. Otherwise an executor would create it again."""
+        """Finishes the record of an object before the object is deleted: else an executor would create it again."""
         name = obj.metadata.labels.get(labels.OPERATION, "")
         for _ in range(MAX_ATTEMPTS):
             record = await self._operations.get_by_name(name) if name else None

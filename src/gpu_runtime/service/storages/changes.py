@@ -1,0 +1,74 @@
+"""What may change in a storage, decided on one version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from msgspec import UNSET
+
+from gpu_runtime.api.meta.quantity import Quantity
+from gpu_runtime.api.v1alpha1.gpustorage import NO_ACCESSOR, GPUStorage
+from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
+from gpu_runtime.api.validation import FieldError
+from gpu_runtime.rest.errors import Clash, InvalidRequest
+from gpu_runtime.rest.requests import UpdateGPUStorage
+
+
+def changed_spec(storage: GPUStorage, change: UpdateGPUStorage) -> dict[str, Any]:
+    """The merge patch of the spec, empty when nothing changes. InvalidRequest when the storage would shrink."""
+    if storage.metadata.deletionTimestamp is not None:
+        raise Clash(f"storage {storage.metadata.name} is being deleted: it cannot change any more")
+    patch: dict[str, Any] = {}
+    if change.size is not UNSET and Quantity.parse(change.size) != _amount(storage.spec.size):
+        _check_growth(storage, change.size)
+        patch["size"] = change.size
+    if change.accessor is not UNSET:
+        accessor = change.accessor or NO_ACCESSOR
+        if accessor != storage.spec.accessor:
+            patch["accessor"] = {"enabled": accessor.enabled}
+    return patch
+
+
+def grows(patch: Mapping[str, Any]) -> bool:
+    return "size" in patch
+
+
+def _check_growth(storage: GPUStorage, size: str) -> None:
+    """InvalidRequest when the new size is below what was asked for or what the volume has.
+
+    The volume may be larger than its spec says: some classes round up, and kubectl can reduce spec.size.
+    """
+    for text, what in ((storage.spec.size, "its size"), (storage.status.capacity, "the capacity of its volume")):
+        amount = _amount(text)
+        if amount is not None and Quantity.parse(size) < amount:
+            message = f"{size} is smaller than {amount}, {what}: a storage can grow, never shrink"
+            raise InvalidRequest.of([FieldError("size", message)])
+
+
+def _amount(text: str) -> Quantity | None:
+    """None for a size that is not known yet, or that kubectl wrote and nobody can read."""
+    try:
+        return Quantity.parse(text)
+    except ValueError:
+        return None
+
+
+def recovery_problem(storage: GPUStorage) -> str:
+    """Why a recovery makes no sense now; empty when it does."""
+    if storage.metadata.deletionTimestamp is not None:
+        return "is being deleted: it cannot be recovered"
+    if storage.spec.prepare is None:
+        return "has no prepare: there is nothing to recover"
+    status = storage.status.prepare
+    if status is None or status.observedDigest != prepare_digest(storage):
+        return "waits for its prepare to begin: there is nothing to recover yet"
+    match status.phase:
+        case "Failed":
+            return ""
+        case "Succeeded":
+            return "is filled: there is nothing to recover"
+        case "NotRequested" | "Pending" | "Running":
+            return f"is being filled (prepare is {status.phase}): it can be recovered after a failure"
+        case _:
+            assert_never(status.phase)
