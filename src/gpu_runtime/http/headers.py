@@ -43,3 +43,8 @@ def last_event_id(request: web.Request, asked: str) -> str:
     if given and not _EVENT.fullmatch(given):
         raise InvalidRequest.of([FieldError("Last-Event-ID", "must be the id of an earlier event")])
     return given
+
+
+def etag(version: str) -> dict[str, str]:
+    """The header with the version of an object; none for an object that is gone."""
+    return {"ETag": f'"{version}"'} if version else {}

@@ -32,16 +32,16 @@ ERRORS = {
 }
 EVENT = {
     "type": "object",
-    "description": "One server-sent event. First an `added` for each unit that exists and a `bookmark`, then each "
-    "change. A unit that no longer matches the requested labels or phase is reported as `deleted`, one that begins to "
-    "match as `added`. After a `reset` the client must forget all units that it knows: the whole list follows.",
+    "description": "One server-sent event. First an `added` for each object that exists and a `bookmark`, then each "
+    "change. An object that no longer matches the requested labels or phase is reported as `deleted`, one that begins "
+    "to match as `added`. After a `reset` the client must forget all objects that it knows: the whole list follows.",
     "properties": {
         "event": {"type": "string", "enum": ["added", "modified", "deleted", "bookmark", "reset", "error"]},
         "id": {"type": "string", "description": "Send it as Last-Event-ID to resume after this event."},
         "data": {
             "type": "string",
-            "description": "The unit as JSON; for `deleted` its last state; `{}` for a bookmark or reset; for an error "
-            "an object with a `message`.",
+            "description": "The object as JSON; for `deleted` its last state; `{}` for a bookmark or reset; for an "
+            "error an object with a `message`.",
         },
     },
     "required": ["event", "data"],

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
 
 import msgspec
 import structlog
 from aiohttp import web
 
 from gpu_runtime.http.deadline import DEADLINE
+from gpu_runtime.http.headers import last_event_id
 from gpu_runtime.http.load import LOAD
+from gpu_runtime.http.parameters import GetOrWatch, ListOrWatch
 from gpu_runtime.http.route import Answer
 from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.rest.errors import ServiceError, TooManyRequests
-from gpu_runtime.service.units.feed import Change
+from gpu_runtime.service.feed import Change, Wanted
+from gpu_runtime.service.watching import Watching
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
@@ -69,6 +73,20 @@ async def _slot(request: web.Request) -> AsyncIterator[None]:
     async with request.app[STREAMS].slot():
         request.app[LOAD].leave(request)
         yield
+
+
+async def watch(
+    request: web.Request, watching: Watching[Any], wanted: Wanted, asked: GetOrWatch | ListOrWatch
+) -> web.StreamResponse:
+    """Sends the objects that exist, then each change, for the time that was asked for."""
+    changes = watching.changes(
+        wanted,
+        selector=asked.labelSelector if isinstance(asked, ListOrWatch) else "",
+        since=last_event_id(request, asked.resourceVersion),
+        seconds=asked.timeoutSeconds,
+        pause=HEARTBEAT_SECONDS,
+    )
+    return await send_changes(request, changes)
 
 
 async def send_changes(request: web.Request, changes: AsyncGenerator[Sequence[Change], None]) -> web.StreamResponse:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.kube.builtin import NAMESPACES
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
@@ -35,6 +38,8 @@ from gpu_runtime.service.units.handover import HandOver
 from gpu_runtime.service.units.observing import Observing
 from gpu_runtime.service.units.unit_executor import UnitExecutor
 from gpu_runtime.service.units.units import Units
+from gpu_runtime.service.views import storage_view, unit_view
+from gpu_runtime.service.watching import Watching
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Services:
     units: Units
     storages: Storages
     observing: Observing
+    watching_units: Watching[GPUUnit]
+    watching_storages: Watching[GPUStorage]
     inventory: Inventory
     seeding: SeedingQueue
     sweeper: Sweeper
@@ -101,7 +108,15 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
         stock=StockUnits(client, platform, units, seeding, batch_executor),
         units=user_units,
         storages=Storages(client, storages, storage_admission, storage_executor),
-        observing=Observing(client, user_units, platform, unit_cache),
+        observing=Observing(client, user_units),
+        watching_units=Watching(
+            client,
+            GPU_UNITS,
+            unit_cache,
+            partial(unit_view, stock_namespace=platform.stock_namespace),
+            without=platform.stock_namespace,
+        ),
+        watching_storages=Watching(client, GPU_STORAGES, storage_cache, storage_view),
         inventory=Inventory(platform, picker, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
         seeding=queue,
         sweeper=Sweeper(client, operations, platform, registry, unfinished, clock=clock),

@@ -48,8 +48,8 @@ async def set_phase(world: Places, name: str, phase: str) -> None:
     await world.client.patch(GPU_UNITS, Key(world.instance, name), {"status": status}, subresource="status")
 
 
-@mutant("service/units/observing.py", "                if has_units:\n", "                if False:\n")
-@mutant("service/units/feed.py", "return version >= self._floor", "return True")
+@mutant("service/watching.py", "                if has_objects:\n", "                if False:\n")
+@mutant("service/feed.py", "return version >= self._floor", "return True")
 async def test_a_watch_from_a_version_that_is_forgotten_says_that_all_is_told_anew(api: Api, world: Places) -> None:
     await world.seed(api, 1)
     await api.post(PATH, unit_request("one", "one"))

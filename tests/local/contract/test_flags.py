@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_runtime.http.parameters import GetOrWatch
 from gpu_runtime.http.route import _parameters
-from gpu_runtime.http.routes.units import GetUnit
 from gpu_runtime.rest.errors import InvalidRequest
 
 
 @pytest.mark.parametrize(("text", "means"), [("true", True), ("1", True), ("false", False), ("0", False)])
 def test_a_flag_is_read(text: str, means: bool) -> None:
-    assert _parameters(GetUnit, {"watch": text}, "query").watch is means
+    assert _parameters(GetOrWatch, {"watch": text}, "query").watch is means
 
 
 @pytest.mark.parametrize("text", ["", "yes", "TRUE", "2"])
 def test_what_is_no_boolean_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
-        _parameters(GetUnit, {"watch": text}, "query")
+        _parameters(GetOrWatch, {"watch": text}, "query")

@@ -21,7 +21,7 @@ from gpu_runtime.http import streams as streams_module
 from gpu_runtime.http.route import Call, Reply
 from gpu_runtime.http.streams import Streams, send_changes, send_text
 from gpu_runtime.rest.errors import TooManyRequests
-from gpu_runtime.service.units.feed import Change
+from gpu_runtime.service.feed import Change
 from unit.http.served import route, serving
 
 

@@ -16,7 +16,7 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.selector import Selector
-from gpu_runtime.service.units.feed import WAKE_GROUP_SIZE, Change, Expired, Feed, Wanted
+from gpu_runtime.service.feed import WAKE_GROUP_SIZE, Change, Expired, Feed, Wanted
 from gpu_runtime.service.views import unit_view
 
 STOCK, HERE = "runtime-stock", "runtime-instance"
@@ -59,7 +59,7 @@ class World:
 
 
 def told(change: Change) -> tuple[str, str, str]:
-    return change.kind, change.unit.name if change.unit else "", change.version
+    return change.kind, change.view.name if change.view else "", change.version
 
 
 @asynccontextmanager
@@ -93,10 +93,8 @@ async def test_other_namespaces_names_and_stock_are_not_told() -> None:
     assert await world.seen(10, Wanted("other")) == [("added", "a", "11")]
 
 
-@mutant(
-    "service/units/feed.py", 'self._change("deleted" if not matches else', 'self._change("modified" if not matches else'
-)
-@mutant("service/units/feed.py", "if not was and not matches:", "if not matches:")
+@mutant("service/feed.py", 'self._change("deleted" if not matches else', 'self._change("modified" if not matches else')
+@mutant("service/feed.py", "if not was and not matches:", "if not matches:")
 async def test_a_unit_that_leaves_the_phase_is_deleted_to_whoever_watches_the_phase() -> None:
     world = World(a_unit("a", 5, phase="Ready"), a_unit("b", 6, phase="Failed"))
     ready = Wanted(HERE, phase="Ready")
@@ -116,7 +114,7 @@ async def test_a_unit_that_loses_its_label_is_deleted_to_whoever_selects_the_lab
     assert await world.seen(10, mine) == [("deleted", "a", "11"), ("added", "b", "12")]
 
 
-@mutant("service/units/feed.py", "return version >= self._floor", "return True")
+@mutant("service/feed.py", "return version >= self._floor", "return True")
 async def test_whoever_was_away_for_too_long_is_not_told_half_of_it() -> None:
     world = World(most=3)
     for number in range(11, 16):
@@ -127,7 +125,7 @@ async def test_whoever_was_away_for_too_long_is_not_told_half_of_it() -> None:
             await world.seen(since)
 
 
-@mutant("service/units/feed.py", "if place < self._first:", "if False:")
+@mutant("service/feed.py", "if place < self._first:", "if False:")
 async def test_a_watcher_that_falls_behind_is_told_so_and_keeps_nothing_in_memory() -> None:
     world = World(most=3)
     async with watching(world, 10) as following:
@@ -154,7 +152,7 @@ async def test_a_unit_made_again_under_its_name_is_deleted_and_added() -> None:
     assert [kind for kind, _, _ in await world.seen(10)] == ["deleted", "added"]
 
 
-@mutant("service/units/feed.py", "if not self._floor or version < self._newest:", "if not self._floor:")
+@mutant("service/feed.py", "if not self._floor or version < self._newest:", "if not self._floor:")
 async def test_after_a_restore_from_backup_all_is_told_anew() -> None:
     world = World(a_unit("a", 5), version=50)
     async with watching(world, 50) as following:
@@ -206,7 +204,7 @@ async def test_every_watcher_of_many_is_woken_by_every_change() -> None:
 
 
 @mutant(
-    "service/units/feed.py",
+    "service/feed.py",
     "continue  # a change during the yield did not wake this watcher: look again before waiting",
     "pass",
 )
@@ -268,7 +266,7 @@ def matches(wanted: Wanted, unit: GPUUnit) -> bool:
     return wanted.matches(unit, unit_view(unit, STOCK))
 
 
-@mutant("service/units/feed.py", "if any(update.misses(version) for update in updates):", "if False:")
+@mutant("service/feed.py", "if any(update.misses(version) for update in updates):", "if False:")
 async def test_a_watcher_is_not_left_with_what_came_and_went_between_two_lists_of_the_cache() -> None:
     world = World(version=10)
     async with watching(world, 12) as following:  # it was told of units that the cache has not seen

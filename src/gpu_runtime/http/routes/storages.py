@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from gpu_runtime.http.headers import if_match
-from gpu_runtime.http.parameters import InNamespace, ListOf, Named
+from aiohttp import web
+
+from gpu_runtime.http.headers import etag, if_match
+from gpu_runtime.http.parameters import GetOrWatch, InNamespace, ListOrWatch, Named
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
+from gpu_runtime.http.streams import CHANGES, watch
 from gpu_runtime.rest.requests import CreateGPUStorage, UpdateGPUStorage
 from gpu_runtime.rest.views import StorageView
+from gpu_runtime.service.feed import Wanted
 
 PATH = "/gpu-storages"
 TAG = "storages"
@@ -21,37 +25,40 @@ UPDATE_EXAMPLE = {"size": "40Gi"}
 
 async def create(call: Call[CreateGPUStorage, Nothing, Nothing]) -> Reply:
     view, new = await call.services.storages.create(call.body, call.sent, call.owner)
-    return Reply(view, 201 if new else 200, headers=_etag(view))
+    return Reply(view, 201 if new else 200, headers=etag(view.resourceVersion))
 
 
-async def list_all(call: Call[Nothing, ListOf, Nothing]) -> Reply:
-    found = call.services.storages.list(call.query.namespace, call.query.filter)
+async def list_all(call: Call[Nothing, ListOrWatch, Nothing]) -> Reply | web.StreamResponse:
+    asked, storages = call.query, call.services.storages
+    if asked.watch:
+        wanted = asked.wanted(storages.namespace(asked.namespace))
+        return await watch(call.request, call.services.watching_storages, wanted, asked)
+    found = storages.list(asked.namespace, asked.filter)
     return Reply(found.items, token=found.token)
 
 
-async def get(call: Call[Nothing, InNamespace, Named]) -> Reply:
-    view = await call.services.storages.get(call.query.namespace, call.path.name)
-    return Reply(view, headers=_etag(view))
+async def get(call: Call[Nothing, GetOrWatch, Named]) -> Reply | web.StreamResponse:
+    asked = call.query
+    view = await call.services.storages.get(asked.namespace, call.path.name)
+    if asked.watch:
+        return await watch(call.request, call.services.watching_storages, Wanted(view.namespace, view.name), asked)
+    return Reply(view, headers=etag(view.resourceVersion))
 
 
 async def update(call: Call[UpdateGPUStorage, InNamespace, Named]) -> Reply:
     storages, name = call.services.storages, call.path.name
     view = await storages.update(call.query.namespace, name, call.body, if_match(call.request))
-    return Reply(view, headers=_etag(view))
+    return Reply(view, headers=etag(view.resourceVersion))
 
 
 async def recover(call: Call[Nothing, InNamespace, Named]) -> Reply:
     view = await call.services.storages.recover(call.query.namespace, call.path.name)
-    return Reply(view, headers=_etag(view))
+    return Reply(view, headers=etag(view.resourceVersion))
 
 
 async def delete(call: Call[Nothing, InNamespace, Named]) -> Reply:
     await call.services.storages.delete(call.query.namespace, call.path.name, if_match(call.request))
     return Reply(status=204)
-
-
-def _etag(view: StorageView) -> dict[str, str]:
-    return {"ETag": f'"{view.resourceVersion}"'} if view.resourceVersion else {}
 
 
 ROUTES: tuple[AnyRoute, ...] = (
@@ -72,21 +79,21 @@ ROUTES: tuple[AnyRoute, ...] = (
     Route(
         method="GET",
         path=PATH,
-        summary="List storages",
+        summary="List storages, or watch them",
         tag=TAG,
         handler=list_all,
-        query=ListOf,
-        answers=(Answer(200, "The storages.", list[StorageView], paged=True),),
+        query=ListOrWatch,
+        answers=(Answer(200, "The storages.", list[StorageView], paged=True), CHANGES),
     ),
     Route(
         method="GET",
         path=f"{PATH}/{{name}}",
-        summary="Get a storage",
+        summary="Get a storage, or watch it",
         tag=TAG,
         handler=get,
-        query=InNamespace,
+        query=GetOrWatch,
         parameters=Named,
-        answers=(Answer(200, "The storage.", StorageView),),
+        answers=(Answer(200, "The storage.", StorageView), CHANGES),
         errors=(404,),
     ),
     Route(

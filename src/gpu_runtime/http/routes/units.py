@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from gpu_runtime.http.headers import if_match, last_event_id
-from gpu_runtime.http.parameters import Continue, InNamespace, LabelSelector, Limit, Named, NamespaceName
+from gpu_runtime.http.headers import etag, if_match
+from gpu_runtime.http.parameters import GetOrWatch, InNamespace, InstanceNamespace, ListOrWatch, Named
 from gpu_runtime.http.route import Answer, AnyRoute, Call, Nothing, Reply, Route
-from gpu_runtime.http.streams import CHANGES, HEARTBEAT_SECONDS, send_changes, send_text
+from gpu_runtime.http.streams import CHANGES, send_text, watch
 from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
-from gpu_runtime.rest.selector import Selector
 from gpu_runtime.rest.views import EventView, UnitView
-from gpu_runtime.service.listing import PAGE_SIZE, Filter
-from gpu_runtime.service.units.feed import Wanted
+from gpu_runtime.service.feed import Wanted
 
 PATH = "/gpu-units"
 TAG = "units"
@@ -35,46 +33,9 @@ EXAMPLE = {
 }
 UPDATE_EXAMPLE = {"image": "python:3.12-slim"}
 
-Namespace = Annotated[NamespaceName | None, Meta(description="Namespace of the units. Default: runtime-instance.")]
-Watch = Annotated[bool, Meta(description="Continue with a server-sent event for each change.")]
-Since = Annotated[
-    str,
-    Meta(
-        max_length=64,
-        pattern="^[0-9]*$",
-        description="With watch: only changes after this version. The header Last-Event-ID does the same.",
-        extra={"hint": "the id of an earlier event"},
-    ),
-]
-WatchSeconds = Annotated[int, Meta(ge=1, le=3600, description="With watch: seconds until the server ends the stream.")]
-
-
-class ListUnits(msgspec.Struct, frozen=True):
-    namespace: Namespace = None
-    labelSelector: LabelSelector = ""
-    phase: Annotated[
-        str,
-        Meta(
-            max_length=64,
-            description="Only units of this phase, such as Ready. With watch, one that leaves it is sent as `deleted`.",
-        ),
-    ] = ""
-    limit: Limit = PAGE_SIZE
-    token: Continue = msgspec.field(default="", name="continue")
-    watch: Watch = False
-    resourceVersion: Since = ""
-    timeoutSeconds: WatchSeconds = 300
-
-
-class GetUnit(msgspec.Struct, frozen=True):
-    namespace: Namespace = None
-    watch: Watch = False
-    resourceVersion: Since = ""
-    timeoutSeconds: WatchSeconds = 300
-
 
 class ReadLog(msgspec.Struct, frozen=True):
-    namespace: Namespace = None
+    namespace: InstanceNamespace = None
     follow: Annotated[bool, Meta(description="Continue with new lines as they are written.")] = False
     tail: Annotated[
         Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Only the last lines, at most this number.")
@@ -84,44 +45,30 @@ class ReadLog(msgspec.Struct, frozen=True):
 
 async def create(call: Call[CreateGPUUnit, Nothing, Nothing]) -> Reply:
     view, new = await call.services.units.create(call.body, call.sent, call.owner)
-    return Reply(view, 201 if new else 200, headers=_etag(view))
+    return Reply(view, 201 if new else 200, headers=etag(view.resourceVersion))
 
 
-async def list_all(call: Call[Nothing, ListUnits, Nothing]) -> Reply | web.StreamResponse:
+async def list_all(call: Call[Nothing, ListOrWatch, Nothing]) -> Reply | web.StreamResponse:
     asked, units = call.query, call.services.units
     if asked.watch:
-        labels = Selector.parse(asked.labelSelector)
-        wanted = Wanted(units.namespace(asked.namespace), labels=labels, phase=asked.phase)
-        return await _watch(call, wanted, asked, asked.labelSelector)
-    page = Filter(Selector.parse(asked.labelSelector), asked.phase, asked.limit, asked.token)
-    found = units.list(asked.namespace, page)
+        return await watch(
+            call.request, call.services.watching_units, asked.wanted(units.namespace(asked.namespace)), asked
+        )
+    found = units.list(asked.namespace, asked.filter)
     return Reply(found.items, token=found.token)
 
 
-async def get(call: Call[Nothing, GetUnit, Named]) -> Reply | web.StreamResponse:
-    asked, units = call.query, call.services.units
-    view = await units.get(asked.namespace, call.path.name)
+async def get(call: Call[Nothing, GetOrWatch, Named]) -> Reply | web.StreamResponse:
+    asked = call.query
+    view = await call.services.units.get(asked.namespace, call.path.name)
     if asked.watch:
-        return await _watch(call, Wanted(view.namespace, view.name), asked)
-    return Reply(view, headers=_etag(view))
-
-
-async def _watch(
-    call: Call[Any, Any, Any], wanted: Wanted, asked: ListUnits | GetUnit, selector: str = ""
-) -> web.StreamResponse:
-    changes = call.services.observing.changes(
-        wanted,
-        selector=selector,
-        since=last_event_id(call.request, asked.resourceVersion),
-        seconds=asked.timeoutSeconds,
-        pause=HEARTBEAT_SECONDS,
-    )
-    return await send_changes(call.request, changes)
+        return await watch(call.request, call.services.watching_units, Wanted(view.namespace, view.name), asked)
+    return Reply(view, headers=etag(view.resourceVersion))
 
 
 async def update(call: Call[UpdateGPUUnit, InNamespace, Named]) -> Reply:
     view = await call.services.units.update(call.query.namespace, call.path.name, call.body, if_match(call.request))
-    return Reply(view, headers=_etag(view))
+    return Reply(view, headers=etag(view.resourceVersion))
 
 
 async def delete(call: Call[Nothing, InNamespace, Named]) -> Reply:
@@ -139,10 +86,6 @@ async def logs(call: Call[Nothing, ReadLog, Named]) -> web.StreamResponse:
 
 async def events(call: Call[Nothing, InNamespace, Named]) -> Reply:
     return Reply(await call.services.observing.events(call.query.namespace, call.path.name))
-
-
-def _etag(view: UnitView) -> dict[str, str]:
-    return {"ETag": f'"{view.resourceVersion}"'} if view.resourceVersion else {}
 
 
 ROUTES: tuple[AnyRoute, ...] = (
@@ -166,7 +109,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         summary="List units, or watch them",
         tag=TAG,
         handler=list_all,
-        query=ListUnits,
+        query=ListOrWatch,
         answers=(Answer(200, "The units.", list[UnitView], paged=True), CHANGES),
     ),
     Route(
@@ -175,7 +118,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         summary="Get a unit, or watch it",
         tag=TAG,
         handler=get,
-        query=GetUnit,
+        query=GetOrWatch,
         parameters=Named,
         answers=(Answer(200, "The unit.", UnitView), CHANGES),
         errors=(404,),

@@ -6,6 +6,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,8 +16,10 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.decoding import Listing
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.units.feed import Change, Wanted
-from gpu_runtime.service.units.observing import RELIST_SECONDS, Observing
+from gpu_runtime.service.cluster import GPU_UNITS
+from gpu_runtime.service.feed import Change, Wanted
+from gpu_runtime.service.views import unit_view
+from gpu_runtime.service.watching import RELIST_SECONDS, Watching
 from unit.service.replica import PLATFORM, a_users_unit
 
 ALL = Wanted(PLATFORM.instance_namespace)
@@ -53,17 +56,18 @@ class World:
 
     def __init__(self) -> None:
         self.server, self.rng, self.cache = Lists(version=15), Impatient(), Store[GPUUnit]()
-        nothing: Any = None
-        self.observing = Observing(self.server, nothing, PLATFORM, self.cache, self.rng)  # type: ignore[arg-type]
+        server: Any = self.server
+        view = partial(unit_view, stock_namespace=PLATFORM.stock_namespace)
+        self.watching = Watching(server, GPU_UNITS, self.cache, view, rng=self.rng)
         self.cache.replace([], "10")
 
     @asynccontextmanager
     async def watch(self) -> AsyncGenerator[Watch, None]:
-        async with asyncio.timeout(50), aclosing(self.observing.changes(ALL, seconds=60, pause=60)) as changes:
+        async with asyncio.timeout(50), aclosing(self.watching.changes(ALL, seconds=60, pause=60)) as changes:
             yield changes
 
 
-@mutant("service/units/observing.py", "                del units  # a watch", "                # a watch")
+@mutant("service/watching.py", "                del objects  # a watch", "                # a watch")
 async def test_a_watch_that_waits_holds_nothing_of_its_first_list() -> None:
     world = World()
     async with world.watch() as changes:
@@ -77,7 +81,7 @@ async def test_a_watch_that_waits_holds_nothing_of_its_first_list() -> None:
         await asyncio.gather(following, return_exceptions=True)
 
 
-@mutant("service/units/observing.py", "self._rng.uniform(*RELIST_SECONDS)", "RELIST_SECONDS[0]")
+@mutant("service/watching.py", "self._rng.uniform(*RELIST_SECONDS)", "RELIST_SECONDS[0]")
 async def test_watches_that_one_gap_interrupts_list_again_each_at_a_time_of_its_own() -> None:
     world = World()
     async with world.watch() as one, world.watch() as other:

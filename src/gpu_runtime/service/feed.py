@@ -1,4 +1,4 @@
-"""Serves changes of units to many watchers from one cache: each change is decoded and encoded once."""
+"""Serves changes of one kind to many watchers from one cache: each change is decoded and encoded once."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
+from gpu_runtime.api.meta.object import Object
 from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.rest.selector import EVERYTHING, Selector
-from gpu_runtime.rest.views import UnitView
 
 MOST_KEPT = 4096  # changes that are kept: a watcher may lag behind by this number
 WAKE_GROUP_SIZE = 16  # watchers woken in one iteration of the event loop
 GATHER_SECONDS = 0.02  # watchers are woken at most once in this time
 Kind = Literal["added", "modified", "deleted", "bookmark", "reset"]
-View = Callable[[GPUUnit], UnitView]
+T = TypeVar("T", bound=Object)
+
+
+class View(Protocol):
+    """An object as clients see it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def phase(self) -> str: ...
 
 
 class Expired(Exception):
@@ -29,54 +38,54 @@ class Expired(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """One event for a watcher: a change of a unit, a bookmark, or a `reset`.
+    """One event for a watcher: a change of an object, a bookmark, or a `reset`.
 
     A watch can resume after `version`; it is empty where a watch cannot resume. After a `reset` the client forgets all
-    units, and the whole list follows.
+    objects, and the whole list follows.
     """
 
     kind: Kind
     version: str = ""
-    unit: UnitView | None = None
+    view: View | None = None
 
     @cached_property
     def data(self) -> bytes:
-        """The unit as JSON, encoded once for all watchers."""
-        return msgspec.json.encode(self.unit) if self.unit is not None else b"{}"
+        """The view as JSON, encoded once for all watchers."""
+        return msgspec.json.encode(self.view) if self.view is not None else b"{}"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The units that a watch selects."""
+    """The objects that a watch selects."""
 
     namespace: str
     name: str = ""
     labels: Selector = EVERYTHING
     phase: str = ""
 
-    def covers(self, unit: GPUUnit) -> bool:
-        return unit.metadata.namespace == self.namespace and self.name in ("", unit.metadata.name)
+    def covers(self, obj: Object) -> bool:
+        return obj.metadata.namespace == self.namespace and self.name in ("", obj.metadata.name)
 
-    def matches(self, unit: GPUUnit, view: UnitView) -> bool:
+    def matches(self, obj: Object, view: View) -> bool:
         return (
-            self.covers(unit)
-            and self.labels.matches(unit.metadata.labels)
+            self.covers(obj)
+            and self.labels.matches(obj.metadata.labels)
             and (not self.phase or view.phase == self.phase)
         )
 
 
-class _Step:
-    """One change of one unit. Only the last step of an update has a `version`: a watch can resume only there."""
+class _Step(Generic[T]):
+    """One change of one object. Only the last step of an update has a `version`: a watch can resume only there."""
 
-    def __init__(self, old: GPUUnit | None, new: GPUUnit | None, view: View) -> None:
+    def __init__(self, old: T | None, new: T | None, view: Callable[[T], View]) -> None:
         self.version = ""
         self._old, self._new = old, new
         self._view = view
         self._changes: dict[Kind, Change] = {}
 
     def seen_by(self, wanted: Wanted) -> Change | None:
-        """The change as a watcher sees it. As in Kubernetes, a unit that no longer matches is reported as deleted."""
-        if not any(unit is not None and wanted.covers(unit) for unit in (self._old, self._new)):
+        """The change as a watcher sees it. As in Kubernetes, an object that matches no longer is sent as deleted."""
+        if not any(obj is not None and wanted.covers(obj) for obj in (self._old, self._new)):
             return None
         was = self._old is not None and self._before is not None and wanted.matches(self._old, self._before)
         matches = self._new is not None and self._after is not None and wanted.matches(self._new, self._after)
@@ -90,24 +99,24 @@ class _Step:
         return self._changes[kind]
 
     @cached_property
-    def _before(self) -> UnitView | None:
+    def _before(self) -> View | None:
         return self._view(self._old) if self._old is not None else None
 
     @cached_property
-    def _after(self) -> UnitView | None:
+    def _after(self) -> View | None:
         return self._view(self._new) if self._new is not None else None
 
 
 @dataclass(frozen=True)
-class _CacheUpdate:
+class _CacheUpdate(Generic[T]):
     """Steps that reached the cache together: one watch event, or all differences that a new list showed.
 
-    A unit that was created and deleted between two lists is in no step. A watcher whose own list was read in between
-    may know that unit, so this update is incomplete for that watcher.
+    An object that was created and deleted between two lists is in no step. A watcher whose own list was read in between
+    may know that object, so this update is incomplete for that watcher.
     """
 
     version: int
-    steps: tuple[_Step, ...]
+    steps: tuple[_Step[T], ...]
     listed_after: int | None = None  # for a list: the version of the cache before it
 
     @property
@@ -119,23 +128,23 @@ class _CacheUpdate:
         return self.listed_after is not None and self.listed_after < version < self.version
 
 
-class Feed:
+class Feed(Generic[T]):
     """The last changes of a cache, in order. A watcher keeps only its position, so a slow watcher costs no memory.
 
-    Units of the namespace `without` are left out.
+    Objects of the namespace `without` are left out.
     """
 
-    def __init__(self, store: Store[GPUUnit], view: View, *, without: str = "", most: int = MOST_KEPT) -> None:
+    def __init__(self, store: Store[T], view: Callable[[T], View], *, without: str = "", most: int = MOST_KEPT) -> None:
         self._store = store
         self._view = view
         self._without = without
         self._most = most
-        self._updates: deque[_CacheUpdate] = deque()
+        self._updates: deque[_CacheUpdate[T]] = deque()
         self._kept = 0
         self._first = 0  # number of the first update that is kept
         self._floor = 0  # the changes after this version are kept
         self._newest = 0
-        self._open: list[_Step] = []
+        self._open: list[_Step[T]] = []
         self._open_at = 0
         self._listed_after: int | None = None
         self._watchers = _Watchers()
@@ -204,7 +213,7 @@ class Feed:
         ]
         return end, changes
 
-    def _take(self, delta: Delta[GPUUnit]) -> None:
+    def _take(self, delta: Delta[T]) -> None:
         """Called by the store during its own change, before it sets the version that belongs to this change."""
         if not self._floor:
             self._floor = self._store.version  # still 0 during the first list, whose objects are not changes
@@ -298,7 +307,7 @@ class _Watchers:
             self._wake_some()
 
 
-def _steps(delta: Delta[GPUUnit], view: View) -> Iterator[_Step]:
+def _steps(delta: Delta[T], view: Callable[[T], View]) -> Iterator[_Step[T]]:
     old, new = delta.old, delta.new
     if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
         yield _Step(old, None, view)  # deleted and created again between two lists
