@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from gpu_runtime.api.validation import FieldError
-from gpu_runtime.rest.errors import InvalidRequest
+from gpu_runtime.rest.errors import Forbidden, InvalidRequest
 
 _VERSION = re.compile(r"\"([0-9]{1,20})\"|([0-9]{1,20})")
 _EVENT = re.compile(r"[0-9]{1,64}")
@@ -19,6 +20,17 @@ def single(request: web.Request, name: str) -> str | None:
     if len(values) > 1:
         raise InvalidRequest.of([FieldError(name, "may be given once")])
     return values[0].strip() if values else None
+
+
+def check_origin(request: web.Request) -> None:
+    """Forbidden for a request that a page of another site made.
+
+    Needed where a POST has no body: a browser sends it without asking, and no Content-Type can be required of it.
+    Browsers name the page's own server in Origin; other clients send no Origin.
+    """
+    origin = single(request, "Origin")
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        raise Forbidden(f"a page of {origin} may not send this request")
 
 
 def if_match(request: web.Request) -> str:

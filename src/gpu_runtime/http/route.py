@@ -15,6 +15,7 @@ from aiohttp.http_exceptions import ContentEncodingError, TransferEncodingError
 from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.validation import FieldError, validate
 from gpu_runtime.http.deadline import deadline
+from gpu_runtime.http.headers import check_origin
 from gpu_runtime.rest.errors import InvalidRequest
 from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.service.services import Services
@@ -120,6 +121,8 @@ class Route(Generic[B, Q, P]):
 
     async def _sent(self, request: web.Request) -> Mapping[str, Any]:
         if self.body is Nothing:
+            if self.method == "POST":
+                check_origin(request)
             return {}
         if request.content_type != JSON:
             # Require JSON: a page of another site can make a browser post forms and text to loopback, but not JSON.

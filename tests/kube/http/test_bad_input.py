@@ -10,12 +10,16 @@ from equipment.fault_proxy import FaultProxy, writes
 from equipment.waiting import eventually
 from kube.http.api import Places, pool_request, unit_request
 
-POOLS, STOCK, UNITS = "/operator/stockpools", "/operator/stock-units", "/gpu-units"
+POOLS, STOCK, UNITS, STORAGES = "/operator/stockpools", "/operator/stock-units", "/gpu-units", "/gpu-storages"
 PORTS = [{"name": "http", "port": 80}]
 
 
 def stock_request(**more: Any) -> dict[str, Any]:
     return {"operationID": "s", "specName": "g1.1", "memory": "1Gi", "gpu": 1, "replicas": 1, **more}
+
+
+def storage_request(**more: Any) -> dict[str, Any]:
+    return {"name": "data", "size": "1Gi", **more}
 
 
 def without(body: dict[str, Any], name: str) -> dict[str, Any]:
@@ -74,6 +78,28 @@ CASES: dict[str, tuple[str, Any, int, set[str]]] = {
         400,
         {"image", "name", "operationID", "gpu"},
     ),
+    "a storage without a size": (STORAGES, {"name": "a"}, 400, {"size"}),
+    "a storage of size nothing": (STORAGES, storage_request(size="0"), 400, {"size"}),
+    "a storage of a negative size": (STORAGES, storage_request(size="-1Gi"), 400, {"size"}),
+    "a storage of a size that is none": (STORAGES, storage_request(size="20GB"), 400, {"size"}),
+    "a storage over the limit": (STORAGES, storage_request(size="17Ti"), 400, {"size"}),
+    "a storage with an empty operationID": (STORAGES, storage_request(operationID=""), 400, {"operationID"}),
+    "a prepare from itself": (
+        STORAGES,
+        storage_request(prepare={"fromStorageName": "data"}),
+        400,
+        {"prepare.fromStorageName"},
+    ),
+    "a prepare from two sources": (
+        STORAGES,
+        storage_request(prepare={"fromStorageName": "b", "fromImage": "c", "args": ["d"]}),
+        400,
+        {"prepare"},
+    ),
+    "a prepare from nothing": (STORAGES, storage_request(prepare={}), 400, {"prepare"}),
+    "a command without an image": (STORAGES, storage_request(prepare={"command": ["a"]}), 400, {"prepare"}),
+    "the stock namespace for a storage": (STORAGES, storage_request(namespace="STOCK"), 403, set()),
+    "a storage's namespace that is not there": (STORAGES, storage_request(namespace="missing-1"), 404, set()),
     "a namespace of the cluster": (UNITS, unit_request(namespace="kube-system"), 403, set()),
     "the stock namespace for a unit": (UNITS, unit_request(namespace="STOCK"), 403, set()),
     "a namespace that is not served": (POOLS, pool_request(namespace="elsewhere"), 403, set()),
@@ -143,6 +169,11 @@ REFUSED = [
     ("DELETE", f"{UNITS}/nobody", 404, "gpu_unit_not_found"),
     ("DELETE", f"{STOCK}/nobody", 404, "stock_unit_not_found"),
     ("GET", f"{POOLS}/nobody", 404, "stockpool_not_found"),
+    ("GET", f"{STORAGES}/nobody", 404, "gpu_storage_not_found"),
+    ("DELETE", f"{STORAGES}/nobody", 404, "gpu_storage_not_found"),
+    ("POST", f"{STORAGES}/nobody/recover", 404, "gpu_storage_not_found"),
+    ("GET", f"{STORAGES}/nobody/recover", 405, "method_not_allowed"),
+    ("GET", f"{STORAGES}?namespace=kube-system", 403, "forbidden"),
     ("GET", "/operator/jobs/nobody", 404, "job_not_found"),
     ("GET", "/operator/jobs/a%20b", 400, "invalid_request"),
     ("GET", "/operator/jobs/a?type=other", 400, "invalid_request"),
@@ -156,7 +187,7 @@ async def test_every_refusal_has_its_code(world: Places) -> None:
             answer = await api.call(method, path)
             assert (answer.status, answer.code) == (status, code), (method, path, answer)
             if status == 405:
-                assert answer.headers["Allow"] == "GET,POST"
+                assert answer.headers["Allow"] == ("POST" if path.endswith("/recover") else "GET,POST")
 
 
 async def test_off_loopback_a_known_token_is_needed_and_names_the_owner(world: Places, tmp_path: Path) -> None:

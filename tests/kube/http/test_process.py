@@ -94,6 +94,10 @@ async def test_every_route_works_with_the_roles_that_the_process_declared(world:
         await eventually(handed_over, what="the unit is made")
         pool = pool_request(f"pool-{mine}", namespace=world.instance)
         assert (await api.call("POST", "/operator/stockpools", pool))[0] == 202
+        assert (await api.call("POST", "/gpu-storages", {"name": "data", "size": "1Gi"}))[0] == 201
+        assert (await api.call("PUT", "/gpu-storages/data", {"accessor": {"enabled": True}}))[0] == 200
+        grown = await api.call("PUT", "/gpu-storages/data", {"size": "2Gi"})
+        assert grown[0] == 200 or "storage class" in grown[1]["error"]["message"]
         for method, path, status in (
             ("GET", "/health", 200),
             ("GET", "/operator/inventory", 200),
@@ -104,6 +108,10 @@ async def test_every_route_works_with_the_roles_that_the_process_declared(world:
             ("GET", "/gpu-units/demo/events", 200),
             ("GET", "/gpu-units/demo/logs", 404),
             ("GET", "/operator/stock-units", 200),
+            ("GET", "/gpu-storages?watch=true&timeoutSeconds=1", 200),
+            ("GET", "/gpu-storages/data", 200),
+            ("POST", "/gpu-storages/data/recover", 409),
+            ("DELETE", "/gpu-storages/data", 204),
             ("DELETE", "/gpu-units/demo", 204),
             ("DELETE", f"/operator/stockpools/pool-g1-demo?namespace={world.instance}", 204),
         ):
