@@ -89,12 +89,6 @@ class AlreadyExists(Clash):
     code = "already_exists"
 
 
-class StorageInUse(Clash):
-    """A storage is held by a unit, or by a storage that copies from it."""
-
-    code = "storage_in_use"
-
-
 class SpecConflict(Clash):
     """The spec name already has another size."""
 

@@ -24,6 +24,8 @@ NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 OPERATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 SPEC = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 QUANTITY = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9])?")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+DEFAULT_CLASS = "rook-ceph-block"
 SHORTEST_LIMIT = 57  # of all names: what is longer may be wrong somewhere
 LONGEST = {OPERATION_ID: 128}
 NAMES = 6  # so few that requests meet what others have made
@@ -41,6 +43,14 @@ SEMANTIC = tuple(
         r"cannot stand beside value: set one of them",
         r"must be at most \d+ in one request",
         r"'.*' is too large: write an amount below 1e30",
+        r"must be more than 0, such as 20Gi",
+        r".* is not a whole number of bytes: .*",
+        r".* is more than 16Ti, .*",
+        r".* is smaller than .*: a storage can grow, never shrink",
+        r"must have fromImage or fromStorageName\b.*",
+        r"command and args need fromImage\b.*",
+        r"fromImage needs command or args: .*",
+        r"names this storage itself: name another one",
     )
 )
 """Refusals of what the schema allows: it has no words for references, unique keys, amounts with units and settings."""
@@ -68,6 +78,23 @@ def number(fields: dict[str, Any], name: str, lowest: int, highest: int, most: i
 def no_pods(pool: dict[str, Any]) -> None:
     """A pool as the API takes it, of which nothing runs: generated commands would crash on this machine for ever."""
     number(pool, "replicas", 0, 10_000, 0)
+
+
+def no_accessor(storage: dict[str, Any]) -> None:
+    """A storage whose files no pod serves."""
+    accessor = storage.get("accessor")
+    if isinstance(accessor, dict) and accessor.get("enabled") is True:
+        accessor["enabled"] = False
+
+
+def modest(storage: dict[str, Any], size: int) -> None:
+    """A storage as the API takes it, of a few sizes. One that runs a generated command gets no volume."""
+    put(storage, "size", QUANTITY, lambda _: f"{size}Gi")
+    given = storage.get("prepare") is not None
+    put(storage, "storageClassName", SUBDOMAIN, lambda value: value if given or not pick(value, 8) else DEFAULT_CLASS)
+    if given and "storageClassName" not in storage:
+        storage["storageClassName"] = "no-such-class"
+    no_accessor(storage)
 
 
 @schemathesis.hook
@@ -101,6 +128,10 @@ def map_body(context: HookContext, body: Any) -> Any:
         no_pods(body)
     if path.endswith("/stock-units"):
         warm(body)
+    if path.endswith("/gpu-storages"):
+        modest(body, 1 + seen % 2)
+    if path.endswith("/gpu-storages/{name}"):
+        modest(body, 2 + seen % 2)
     if path.endswith("/gpu-units"):
         put(body, "specName", SPEC, lambda value: WARM_SPEC if pick(value, 16) else value)
     return body
@@ -127,13 +158,15 @@ def warm(body: dict[str, Any]) -> None:
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """Streams end by themselves, unless they never begin, and no pool runs anything."""
+    """Streams end by themselves, unless they never begin, and no pool or storage runs anything."""
     if case.query.get("watch") in (True, "true", "1"):
         case.query["timeoutSeconds"] = 1
     if case.query.get("follow") in (True, "true", "1"):
         case.query["follow"] = "false"
     if case.path.endswith("/stockpools") and isinstance(case.body, dict):
         no_pods(case.body)
+    if "/gpu-storages" in case.path and isinstance(case.body, dict):
+        no_accessor(case.body)
 
 
 @schemathesis.hook

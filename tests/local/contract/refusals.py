@@ -24,6 +24,8 @@ BODIES: dict[str, dict[str, Any]] = {
     f"{BASE}/operator/stock-units": {"specName": "g1.1", "replicas": 1},
     f"{BASE}/gpu-units": {"specName": "g1.1", "image": "python:3.12", "name": "refused"},
     f"{BASE}/gpu-units/{{name}}": {"image": "python:3.12"},
+    f"{BASE}/gpu-storages": {"name": "refused", "size": "1Gi"},
+    f"{BASE}/gpu-storages/{{name}}": {"accessor": {"enabled": True}},
 }
 HELD = b'{"operationID"'  # the beginning of a body whose rest never comes
 

@@ -13,11 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from equipment.installation import Up, running_up
 from equipment.soak import Soak
 from equipment.waiting import eventually_sync
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
 from local.contract.refusals import BASE, Process, runtime_api, unreachable, valid
 from local.contract.report import Documented, Report
 
@@ -59,7 +62,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 def furnish(up: Up) -> None:
-    """Things for generated requests to meet: pools, units and jobs of the few names that they use."""
+    """Things for generated requests to meet: pools, units, storages and jobs of the few names that they use."""
     assert up.call("POST", "/operator/stock-units", FURNISHED_STOCK)[0] == 202
     for name in (KEPT, *(f"{run}-{number}" for run in RUNS for number in range(NAMES))):
         pool = {"operationID": f"op-{name}", "name": name, "specName": "g1.1", "replicas": 0}
@@ -69,6 +72,7 @@ def furnish(up: Up) -> None:
             return up.call("POST", "/gpu-units", furnished_unit(name))[0] == 201
 
         eventually_sync(handed_over, within=120, what="a unit is handed over")
+        assert up.call("POST", "/gpu-storages", {"name": name, "size": "1Gi"})[0] == 201
     eventually_sync(lambda: up.call("GET", f"/gpu-units/{KEPT}")[1]["data"].get("phase") == "Ready", within=120)
 
 
@@ -163,7 +167,8 @@ def by_hand(up: Up, folder: Path, documented: set[Documented]) -> set[Documented
         seen |= all_answering(here, documented, 403, Host="elsewhere.example")
         seen |= all_answering(cut_off, documented, 503)
     # Furnishing handed units over, and insisted on it.
-    return seen | special_cases(here) | stock_taken_back(up, folder) | {("POST", f"{BASE}/gpu-units", 201)}
+    seen |= special_cases(here) | storage_cases(here) | stock_taken_back(up, folder) | storage_recovered(up, folder)
+    return seen | {("POST", f"{BASE}/gpu-units", 201)}
 
 
 def all_answering(api: Process, documented: set[Documented], status: int, **headers: str) -> set[Documented]:
@@ -220,6 +225,41 @@ def special_cases(api: Process) -> set[Documented]:
         *(("POST", each, "", {}, text, 415) for each in (units, pools, stock)),
         ("PUT", unit, KEPT, {}, text, 415),
     )
+    return asked(api, cases)
+
+
+def storage_cases(api: Process) -> set[Documented]:
+    """The same for storages."""
+    storages, storage = f"{BASE}/gpu-storages", f"{BASE}/gpu-storages/{{name}}"
+    stale, text = {"If-Match": '"1"'}, {"Content-Type": "text/plain"}
+    new = {"name": "by-hand", "size": "1Gi"}
+    return asked(
+        api,
+        (
+            ("POST", storages, "", {**new, "namespace": "missing"}, {}, 404),
+            ("POST", storages, "", new, {}, 201),
+            ("POST", storages, "", new, {}, 200),
+            ("POST", storages, "", {**new, "size": "2Gi"}, {}, 409),
+            ("GET", storage, "by-hand", None, {}, 200),
+            ("GET", storage, "nobody", None, {}, 404),
+            ("PUT", storage, "by-hand", {"size": "2Gi"}, {}, 200),
+            ("PUT", storage, "by-hand", {"size": "3Gi"}, stale, 409),
+            ("PUT", storage, "nobody", {"size": "3Gi"}, {}, 404),
+            ("POST", f"{storage}/recover", "by-hand", None, {}, 409),
+            ("POST", f"{storage}/recover", "nobody", None, {}, 404),
+            ("DELETE", storage, "by-hand", None, stale, 409),
+            ("DELETE", storage, "by-hand", None, {}, 204),
+            ("DELETE", storage, "nobody", None, {}, 404),
+            ("POST", storages, "", {"name": "x" * BODY_BYTES}, {}, 413),
+            ("PUT", storage, KEPT, {"size": "x" * BODY_BYTES}, {}, 413),
+            ("POST", storages, "", {}, text, 415),
+            ("PUT", storage, KEPT, {}, text, 415),
+        ),
+    )
+
+
+def asked(api: Process, cases: tuple[tuple[str, str, str, Any, dict[str, str], int], ...]) -> set[Documented]:
+    """Asks each, and insists on its status."""
     for method, path, name, body, headers, status in cases:
         target = re.sub(r"{\w+}", name, path) if "{" in path else path + name
         got, _, said = api.ask(method, target, body, headers)
@@ -246,3 +286,20 @@ def stock_taken_back(up: Up, folder: Path) -> set[Documented]:
         assert up.call("DELETE", f"/operator/stock-units/{name}")[0] == status
     taken = {("DELETE", f"{BASE}/operator/stock-units/{{name}}", status) for status in (204, 404, 409)}
     return {*taken, ("POST", f"{BASE}/operator/stock-units", 202)}
+
+
+def storage_recovered(up: Up, folder: Path) -> set[Documented]:
+    """A prepare that failed can be recovered."""
+    storage = {"name": "refill", "size": "1Gi", "prepare": {"fromImage": "python:3.12", "command": ["false"]}}
+    assert up.call("POST", "/gpu-storages", storage)[0] == 201
+    kubernetes = up.kubernetes(folder)
+    path = "/apis/runtime.lokiwager.io/v1alpha1/namespaces/runtime-instance/gpustorages/refill"
+    live = msgspec.convert(kubernetes.request("GET", path).body, GPUStorage)
+    failed = {"phase": "Failed", "observedDigest": prepare_digest(live), "recoveryPhase": "Required"}
+
+    def recovered() -> bool:
+        kubernetes.request("PATCH", f"{path}/status", {"status": {"prepare": failed}}, "application/merge-patch+json")
+        return up.call("POST", "/gpu-storages/refill/recover")[0] == 200
+
+    eventually_sync(recovered, within=120, what="the failed prepare is recovered")
+    return {("POST", f"{BASE}/gpu-storages/{{name}}/recover", 200)}
