@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpu_runtime.local.apiserver.errors import Cause, immutable, required, unsupported, wrong
-from gpu_runtime.local.apiserver.names import dns_label
 from gpu_runtime.local.apiserver.records import Object
 from gpu_runtime.local.apiserver.selectors import selects
 from gpu_runtime.local.apiserver.strategies.affinity import selector_causes
@@ -48,17 +47,9 @@ class JobStrategy(Strategy):
         selector.setdefault("matchLabels", {}).setdefault(_JOB_UID, meta["uid"])
 
     def validate(self, obj: Object) -> list[Cause]:
-        causes = _generated_selector(obj) + self._spec_causes(obj)
-        spec = obj["spec"]
-        if spec.get("completionMode") == "Indexed" and spec.get("completions"):
-            last = f"{obj['metadata'].get('name', '')}-{spec['completions'] - 1}"
-            causes += [wrong("metadata.name", last, message) for message in dns_label(last)]
-        return causes
-
-    def _spec_causes(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
         names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
-        causes = not_negative(spec, names, "spec")
+        causes = _generated_selector(obj) + not_negative(spec, names, "spec")
         if "selector" not in spec:
             causes.append(required("spec.selector"))
         else:
@@ -79,14 +70,10 @@ class JobStrategy(Strategy):
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self.validate(new)
         now, before = new["spec"], old["spec"]
-        for name in ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
-            if now.get(name) != before.get(name) and not (name == "completions" and _elastic(now, before)):
-                causes.append(immutable(f"spec.{name}", now.get(name)))
-        if now.get("template") != before.get("template") and not _may_schedule_anew(old, now, before):
-            causes.append(immutable("spec.template", now.get("template")))
-        return causes
+        fixed = ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "template")
+        changed = [name for name in fixed if now.get(name) != before.get(name)]
+        return self.validate(new) + [immutable(f"spec.{name}", now.get(name)) for name in changed]
 
 
 def _generated_labels(meta: Object) -> dict[str, str]:
@@ -111,29 +98,3 @@ def _generated_selector(obj: Object) -> list[Cause]:
     if not selects(spec["selector"], expected):
         causes.append(wrong("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return causes
-
-
-def _elastic(now: Object, before: Object) -> bool:
-    """An indexed Job may grow and shrink with its parallelism."""
-    return (
-        now.get("completionMode") == "Indexed"
-        and now.get("completions") == now.get("parallelism")
-        and before.get("completions") is not None
-    )
-
-
-def _may_schedule_anew(old: Object, now: Object, before: Object) -> bool:
-    """Only where pods run may change, and only while a suspended Job has not started."""
-    if not before.get("suspend") or old.get("status", {}).get("startTime"):
-        return False
-
-    def fixed(template: Object) -> Object:
-        spec = {
-            key: value
-            for key, value in template.get("spec", {}).items()
-            if key not in ("nodeSelector", "tolerations", "affinity", "schedulingGates")
-        }
-        meta = {k: v for k, v in template.get("metadata", {}).items() if k not in ("labels", "annotations")}
-        return {"spec": spec, "metadata": meta}
-
-    return fixed(now["template"]) == fixed(before["template"])
