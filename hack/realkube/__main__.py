@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from pathlib import Path
 
 from realkube import binaries, cluster, supervisor
 from realkube.errors import RealKubeError
@@ -26,6 +28,11 @@ def main(arguments: list[str]) -> int:
                 cluster.down(Site.from_environment(), say)
             case ["supervise"]:
                 supervisor.supervise(Site.from_environment())
+            case ["provision", kubeconfig, folder]:
+                # Loaded here: the other commands must not wait for the project's own code.
+                from realkube import provisioner  # noqa: PLC0415
+
+                asyncio.run(provisioner.serve(Path(kubeconfig), Path(folder)))
             case _:
                 print("usage: python -m realkube build|up|down", file=sys.stderr)
                 return 2

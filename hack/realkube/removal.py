@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from realkube import cgroups, storage
+from realkube import cgroups
 from realkube.process import run, wait_until
 from realkube.site import Site
 
@@ -21,7 +21,6 @@ def remove(site: Site) -> None:
     wait_until(lambda: not processes(site), "the cluster's processes end")
     run("ip", "link", "delete", site.link)  # the kernel does so too, in its own time
     cgroups.remove(site.cgroup)
-    storage.leave_no_mount_point()
     shutil.rmtree(site.state, ignore_errors=True)
     with suppress(OSError):
         site.state.parent.rmdir()

@@ -13,12 +13,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from realkube import cgroups, dns, node_config, storage
+from realkube import cgroups, dns, node_config
+from realkube.api import Access
 from realkube.archive import write_archive
 from realkube.control_plane import ControlPlane
 from realkube.images import all_images
 from realkube.node import Node
-from realkube.process import must_run
+from realkube.process import Process, must_run, wait_until
 from realkube.progress import timed
 from realkube.site import Site
 
@@ -27,6 +28,7 @@ READY = "ready"
 RUN = Path("/run")
 OVERLAID = (Path("/var/lib"), Path("/var/log"))
 PRIVATE_FOLDERS = (RUN, *OVERLAID)
+STORAGE_CLASS = "rook-ceph-block"
 
 
 def supervise(site: Site) -> None:
@@ -36,21 +38,21 @@ def supervise(site: Site) -> None:
     private_folders(site)
     own_network(site)
     cgroups.make(site.cgroup)
-    storage.keep_volumes_in(site.state / "volumes")
     with ThreadPoolExecutor(1) as beside:  # making images takes as long as the control plane does to start
         images = beside.submit(make_images, site.state / "images.tar")
         plane = ControlPlane(
             site.state / "control-plane",
             address=site.node_address,
             service_network=site.service_network,
-            controller_flags=[storage.CONTROLLER_FLAG],
             say=say,
         )
         plane.start()
-        storage.add_storage_class(plane.admin)
+        volumes = Process("provisioner", provisioner_command(site, plane), site.state / "provisioner.log")
         names = dns.ServiceNames(plane.admin, node_config.CLUSTER_DOMAIN)
         threading.Thread(target=dns.serve, args=(site.node_address, names), daemon=True).start()
         Node(site, plane, say).start(images)
+        with timed("provisioner: storage classes served", say):
+            wait_until(lambda: has_class(plane.admin), "the storage classes appear", [volumes])
     images.result().unlink()
     plane.admin.write_kubeconfig(site.kubeconfig)
     say(READY)
@@ -60,6 +62,17 @@ def supervise(site: Site) -> None:
 
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+def provisioner_command(site: Site, plane: ControlPlane) -> list[str | Path]:
+    """It starts while the node does: it takes a second, and nobody waits for it."""
+    folder = site.state / "volumes"
+    folder.mkdir()
+    return [sys.executable, "-m", "realkube", "provision", plane.kubeconfig, folder]
+
+
+def has_class(admin: Access) -> bool:
+    return admin.request("GET", f"/apis/storage.k8s.io/v1/storageclasses/{STORAGE_CLASS}").status == 200
 
 
 def make_images(path: Path) -> Path:

@@ -12,7 +12,7 @@ from realkube.removal import processes
 from realkube.site import Site
 
 PLACES = (
-    *("/etc/cni", "/run/containerd", "/run/netns", "/tmp/hostpath_pv", "/var/lib/cni", "/var/lib/containerd"),
+    *("/etc/cni", "/run/containerd", "/run/netns", "/var/lib/cni", "/var/lib/containerd"),
     *("/var/lib/kubelet", "/var/lib/kube-proxy", "/var/log/containers", "/var/log/pods", "/opt/containerd"),
 )
 

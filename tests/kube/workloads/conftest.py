@@ -13,13 +13,13 @@ import pytest
 
 import realkube
 from equipment.servers import use_running
+from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
 from local.workloads.running import Bed, Runs, asked_for
 from realkube.site import INDEX_VARIABLE, Site
 
 CLUSTER = "6"  # not the one that somebody may have running
 RUNNING = "GPU_RUNTIME_TEST_CLUSTER"
 """A complete cluster that already runs, by its kubeconfig."""
-PROVISIONER = "kubernetes.io/host-path"
 
 
 @pytest.fixture(scope="session")

@@ -179,7 +179,9 @@ def _job(obj: Document) -> Document:
 def _claim(obj: Document) -> Document:
     status = {key: value for key, value in obj.get("status", {}).items() if key != "conditions"}
     mine = [key for key in obj["metadata"].get("annotations", {}) if key.startswith("pv.kubernetes.io/")]
+    conditions = _conditions(obj)
     return {
+        **({"conditions": conditions} if conditions else {}),
         "class": obj["spec"].get("storageClassName"),
         "volume": bool(obj["spec"].get("volumeName")),
         "annotations": sorted(mine),

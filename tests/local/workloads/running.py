@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from equipment.servers import ApiServer, fresh_namespace
+from local.workloads import volume_scenarios  # noqa: F401  adds its scenarios
 from local.workloads.picture import picture
 from local.workloads.scenarios import SCENARIOS
 from local.workloads.world import Document, World
@@ -61,11 +62,16 @@ def run(bed: Bed, name: str, *, ignore_events: bool = False) -> None:
     """Tells one scenario in a namespace of its own; its end must be as the picture shows it."""
     with fresh_namespace(bed.server, name) as namespace:
         world = World(bed.server, namespace, bed.provisioner)
-        SCENARIOS[name](world)
-        if os.environ.get(RECORD):
-            record(name, world)
-        else:
-            compare(name, world, ignore_events=ignore_events)
+        try:
+            SCENARIOS[name](world)
+            if os.environ.get(RECORD):
+                record(name, world)
+            else:
+                compare(name, world, ignore_events=ignore_events)
+        finally:
+            for each in world.list("StorageClass"):
+                if each["metadata"]["name"].endswith(namespace):
+                    world.delete("StorageClass", each["metadata"]["name"])
 
 
 def compare(name: str, world: World, *, ignore_events: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from local.workloads.world import FOREVER, MISSING_IMAGE, Document, World, pod_spec
 
@@ -535,88 +534,6 @@ def a_resumed_job_goes_on(world: World) -> None:
     world.until_condition("Job", "work", "Complete", "True")
 
 
-# -- volumes
-
-
-def claim(world: World, name: str, storage_class: str) -> None:
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": storage_class,
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    world.create("PersistentVolumeClaim", name, spec)
-
-
-def using(name: str, path: str) -> dict[str, Any]:
-    return {
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}],
-        "volumeMounts": [{"name": "data", "mountPath": path}],
-    }
-
-
-@scenario
-def a_claim_is_bound_at_once(world: World) -> None:
-    claim(world, "data", "rook-ceph-block")
-    world.until_phase("PersistentVolumeClaim", "data", "Bound")
-
-
-@scenario
-def a_claim_that_waits_for_its_consumer_is_bound_with_it(world: World) -> None:
-    late = f"late-{world.namespace}"
-    fields = {"provisioner": world.provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-    world.create("StorageClass", late, **fields)
-    try:
-        claim(world, "data", late)
-        world.until_event("data", "WaitForFirstConsumer")
-        world.pod("user", **using("data", "/somewhere/new"))
-        world.until_ready("user")
-        world.until_phase("PersistentVolumeClaim", "data", "Bound")
-    finally:
-        world.delete("StorageClass", late)
-
-
-@scenario
-def what_a_pod_wrote_into_its_volume_its_successor_reads(world: World) -> None:
-    claim(world, "data", "rook-ceph-block")
-    world.until_phase("PersistentVolumeClaim", "data", "Bound")
-    world.pod("writer", "echo kept > /somewhere/new/file", restartPolicy="Never", **using("data", "/somewhere/new"))
-    world.until_phase("Pod", "writer", "Succeeded")
-    world.delete("Pod", "writer")
-    world.until_gone("Pod", "writer")
-    world.pod("reader", "cat /elsewhere/file", restartPolicy="Never", **using("data", "/elsewhere"))
-    world.until_phase("Pod", "reader", "Succeeded")
-    world.until_log("reader", "kept")
-
-
-@scenario
-def a_claim_in_use_goes_only_after_its_pod(world: World) -> None:
-    claim(world, "data", "rook-ceph-block")
-    world.until_phase("PersistentVolumeClaim", "data", "Bound")
-    world.pod("user", **using("data", "/data"))
-    world.until_ready("user")
-    world.delete("PersistentVolumeClaim", "data")
-    found = world.get("PersistentVolumeClaim", "data")
-    assert found is not None
-    assert found["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
-    world.delete("Pod", "user")
-    world.until_gone("PersistentVolumeClaim", "data")
-    world.until("its volume is gone", lambda: not volumes_of(world))
-
-
-@scenario
-def a_claim_of_an_unknown_class_waits_and_says_so(world: World) -> None:
-    claim(world, "data", "no-such-class")
-    world.until_event("data", "ProvisioningFailed")  # else the scheduler may see the pod before its claim
-    world.pod("user", **using("data", "/data"))
-    world.until_event("user", "FailedScheduling")
-
-
-@scenario
-def a_pod_without_its_claim_waits_for_it(world: World) -> None:
-    world.pod("user", **using("data", "/data"))
-    world.until_event("user", "FailedScheduling", "not found")
-
-
 # -- scheduling
 
 
@@ -704,7 +621,3 @@ def restarts(pod: Document, field: str = "containerStatuses") -> int:
 
 def reference(name: str, obj: Document) -> Document:
     return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": obj["metadata"]["uid"]}
-
-
-def volumes_of(world: World) -> list[Document]:
-    return [one for one in world.list("PersistentVolume") if one["spec"]["claimRef"]["namespace"] == world.namespace]

@@ -14,7 +14,7 @@ import pytest
 
 from equipment.servers import use_running
 from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
-from local.workloads import scenarios
+from local.workloads import scenarios, volume_scenarios
 from local.workloads.embedded import children, local_cluster
 from local.workloads.running import Bed, run
 
@@ -28,7 +28,9 @@ DISTURBED = (
     scenarios.a_namespace_goes_with_everything_in_it,
     scenarios.a_job_is_complete_when_its_pods_have_succeeded,
     scenarios.a_job_past_its_deadline_fails_and_ends_its_pods,
-    scenarios.a_claim_that_waits_for_its_consumer_is_bound_with_it,
+    volume_scenarios.a_claim_that_waits_for_its_consumer_is_bound_with_it,
+    volume_scenarios.a_claim_grows_and_never_shrinks,
+    volume_scenarios.a_volume_that_is_deleted_by_hand_stays_as_long_as_its_claim,
     scenarios.a_pod_that_waited_for_gpus_is_placed_when_they_are_free,
     scenarios.a_quota_counts_what_is_there,
 )

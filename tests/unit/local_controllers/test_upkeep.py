@@ -13,7 +13,7 @@ from gpu_runtime.local.controllers.nodes import Heartbeats
 from gpu_runtime.local.controllers.quota import ResourceQuota, usage
 from gpu_runtime.local.controllers.selectors import matches
 from gpu_runtime.local.controllers.status_writer import status_patch
-from gpu_runtime.local.controllers.volumes.matching import default_class, find_volume, new_volume
+from gpu_runtime.local.controllers.volumes.matching import find_volume, new_volume
 from gpu_runtime.local.kinds.machines import Lease
 from gpu_runtime.local.kinds.services import Service
 from gpu_runtime.local.kinds.storage import Claim, PersistentVolume, StorageClass
@@ -171,18 +171,6 @@ def test_a_new_volume_is_made_for_exactly_one_claim() -> None:
     made = msgspec.convert(new_volume(a_claim(), storage_class, "/x"), PersistentVolume)
     assert find_volume(a_claim(), [made]) is made
     assert find_volume(a_claim("other"), [made]) is None
-
-
-def test_the_default_class_is_the_one_that_says_so() -> None:
-    note = {"storageclass.kubernetes.io/is-default-class": "true"}
-    classes = [
-        msgspec.convert({"metadata": {"name": name, "annotations": notes}}, StorageClass)
-        for name, notes in (("a", {}), ("b", note))
-    ]
-    found = default_class(classes)
-    assert found is not None
-    assert found.metadata.name == "b"
-    assert default_class(classes[:1]) is None
 
 
 def test_a_status_patch_names_what_changed_and_removes_what_is_gone() -> None:

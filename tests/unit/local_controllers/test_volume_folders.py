@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.local.controllers.volumes.lifecycle import remove_folder
+from gpu_runtime.local.controllers.volumes.provisioner import remove_folder
 
 USER = 29_461
 

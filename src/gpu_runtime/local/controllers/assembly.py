@@ -32,13 +32,13 @@ from gpu_runtime.local.controllers.nodes import NODE, NodeReconciler, node_of_le
 from gpu_runtime.local.controllers.quota import QUOTAS, QuotaReconciler, uncounted
 from gpu_runtime.local.controllers.replicaset import ReplicaSetReconciler
 from gpu_runtime.local.controllers.scheduler.loop import SCHEDULER, Scheduler
-from gpu_runtime.local.controllers.volumes.claims import ClaimReconciler
-from gpu_runtime.local.controllers.volumes.classes import ensure_classes
-from gpu_runtime.local.controllers.volumes.lifecycle import VolumeReconciler
+from gpu_runtime.local.controllers.volumes.binder import Binder
+from gpu_runtime.local.controllers.volumes.matching import PROVISIONER
+from gpu_runtime.local.controllers.volumes.provisioner import Provisioner, ensure_classes
 from gpu_runtime.local.kinds.machines import LEASES, NODE_LEASES, NODES
 from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.kinds.services import ENDPOINT_SLICES, SERVICES
-from gpu_runtime.local.kinds.storage import CLAIMS, STORAGE_CLASSES, VOLUMES, Claim, PersistentVolume
+from gpu_runtime.local.kinds.storage import CLAIMS, STORAGE_CLASSES
 from gpu_runtime.local.kinds.wire import Metadata
 from gpu_runtime.local.kinds.workloads import DEPLOYMENTS, JOBS, REPLICA_SETS
 
@@ -55,7 +55,6 @@ class Workloads:
         self._all_objects = AllObjects(client)
         self._collector = GarbageCollector(client, self._all_objects)
         self.manager = Manager(client)
-        self._folder = data_dir / VOLUMES_FOLDER
         self._pods = self._cache_pods()
         self._nodes = self.manager.cache(Query(NODES))
         self._claims = self.manager.cache(Query(CLAIMS))
@@ -65,7 +64,8 @@ class Workloads:
         self._classes = self.manager.cache(Query(STORAGE_CLASSES))
         self._add_workloads()
         self._add_services()
-        self._add_volumes()
+        Binder(self.manager, self._recorder("persistentvolume-controller"))
+        Provisioner(self.manager, self._recorder(PROVISIONER), data_dir / VOLUMES_FOLDER)
         self._add_upkeep()
         self._scheduler = Scheduler(
             client, self._recorder(SCHEDULER), self._pods, self._nodes, self._claims, self._classes
@@ -141,37 +141,6 @@ class Workloads:
             reconciler.reconcile,
             [primary(self._services), owned(slices, SERVICES), mapped(self._pods, reconciler.services_of)],
         )
-
-    def _add_volumes(self) -> None:
-        manager, claims = self.manager, self._claims
-        volumes = manager.cache(Query(VOLUMES))
-        recorder = self._recorder("persistentvolume-controller")
-        claim = ClaimReconciler(self._client, recorder, self._folder, claims, volumes, self._classes)
-
-        def claims_of(pod: Pod) -> Iterable[Key]:
-            return (Key(pod.metadata.namespace, name) for name in pod.claims)
-
-        def claim_of(volume: PersistentVolume) -> Iterable[Key]:
-            """A bound one concerns its claim; a free one all that still wait."""
-            reference = volume.spec.claimRef
-            if reference is not None:
-                return (Key(reference.namespace, reference.name),)
-            return [one.metadata.key for one in claims if not one.spec.volumeName]
-
-        def waiting(_: Object) -> Iterable[Key]:
-            return [one.metadata.key for one in claims if not one.spec.volumeName]
-
-        manager.controller(
-            "claim",
-            claim.reconcile,
-            [primary(claims), mapped(volumes, claim_of), mapped(self._classes, waiting), mapped(self._pods, claims_of)],
-        )
-
-        def volume_of(each: Claim) -> Iterable[Key]:
-            return (Key("", each.spec.volumeName),) if each.spec.volumeName else ()
-
-        volume = VolumeReconciler(self._client, self._folder, volumes, claims)
-        manager.controller("volume", volume.reconcile, [primary(volumes), mapped(claims, volume_of)])
 
     def _add_upkeep(self) -> None:
         manager, client, pods = self.manager, self._client, self._pods

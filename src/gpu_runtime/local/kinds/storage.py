@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.local.kinds.container import Resources
 from gpu_runtime.local.kinds.pods import NodeSelector
@@ -42,6 +45,9 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def requested(self) -> str:
         return self.spec.resources.requests.get("storage", "0")
+
+    def wants_more(self, capacity: Mapping[str, str]) -> bool:
+        return Quantity.parse(self.requested) > Quantity.parse(capacity.get("storage", "0"))
 
 
 class ClaimRef(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -86,6 +92,7 @@ class StorageClass(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     reclaimPolicy: str = "Delete"
     volumeBindingMode: str = "Immediate"
     allowVolumeExpansion: bool = False
+    parameters: dict[str, str] = {}
 
 
 class ConfigMap(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -31,7 +31,8 @@ def assess_claims(
         if found.metadata.deletionTimestamp is not None:
             return ClaimsVerdict(f'persistentvolumeclaim "{name}" is being deleted')
         if found.status.phase == "Lost":
-            return ClaimsVerdict(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume')
+            lost = f'persistentvolume "{found.spec.volumeName}"'
+            return ClaimsVerdict(f'persistentvolumeclaim "{name}" bound to non-existent {lost}')
         if found.status.phase == "Bound":
             continue
         known = storage_class(Key("", found.class_name))

@@ -11,10 +11,11 @@ from gpu_runtime.local.kinds.storage import Claim, PersistentVolume, StorageClas
 
 PROVISIONER = "gpu-runtime/local-directory"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
+"""On volumes that were provisioned: one that is deleted by hand still goes with its folder, after its claim."""
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONER_NOTES = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner")
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def volume_name(claim: Claim) -> str:
@@ -58,17 +59,20 @@ def _capacity(volume: PersistentVolume) -> Quantity:
     return Quantity.parse(volume.spec.capacity.get("storage", "0"))
 
 
-def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """The class of claims that name none."""
-    chosen = [one for one in classes if one.metadata.annotations.get(DEFAULT_CLASS) == "true"]
-    return min(chosen, key=lambda one: one.metadata.name, default=None)
+def reference_to(claim: Claim) -> dict[str, str]:
+    meta = claim.metadata
+    named = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta.namespace, "name": meta.name}
+    return {**named, "uid": meta.uid, "resourceVersion": meta.resourceVersion}
 
 
 def new_volume(claim: Claim, storage_class: StorageClass, path: str) -> dict[str, Any]:
     """The volume of a folder that was made for the claim."""
-    meta = claim.metadata
     return {
-        "metadata": {"name": volume_name(claim), "annotations": {PROVISIONED_BY: storage_class.provisioner}},
+        "metadata": {
+            "name": volume_name(claim),
+            "annotations": {PROVISIONED_BY: storage_class.provisioner},
+            "finalizers": [FINALIZER],
+        },
         "spec": {
             "capacity": {"storage": claim.requested},
             "accessModes": claim.spec.accessModes,
@@ -76,13 +80,6 @@ def new_volume(claim: Claim, storage_class: StorageClass, path: str) -> dict[str
             "storageClassName": storage_class.metadata.name,
             "volumeMode": claim.spec.volumeMode,
             "hostPath": {"path": path, "type": ""},
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": meta.namespace,
-                "name": meta.name,
-                "uid": meta.uid,
-                "resourceVersion": meta.resourceVersion,
-            },
+            "claimRef": reference_to(claim),
         },
     }
