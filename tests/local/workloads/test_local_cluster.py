@@ -20,6 +20,7 @@ from gpu_runtime.local.removal import remove_tree
 from local.node.machine import remains
 from local.workloads.embedded import children, local_cluster
 from local.workloads.scenarios import restarts
+from local.workloads.volume_scenarios import bound_claim, using
 from local.workloads.world import Document, World
 
 NOTHING: dict[str, list[str]] = {"processes": [], "mounts": [], "links": [], "cgroups": []}
@@ -186,6 +187,25 @@ def test_a_claim_without_a_class_gets_the_default_one_and_grows(folder: Path) ->
         assert volume.is_dir()
         world.delete("PersistentVolumeClaim", "data")
         world.until("its folder is gone", lambda: not volume.exists())
+
+
+@needs_root("volumes need a place in the pod's file system")
+def test_what_a_pod_wrote_outlives_the_cluster_and_goes_with_its_claim(folder: Path) -> None:
+    volumes = folder / "data" / "volumes"
+    with local_cluster(folder / "data", folder / "first.log"):
+        world = world_of(folder)
+        bound_claim(world)
+        world.pod("writer", "echo kept > /data/file", restartPolicy="Never", **using("data", "/data"))
+        world.until_phase("Pod", "writer", "Succeeded")
+    with local_cluster(folder / "data", folder / "second.log"):
+        world = world_of(folder)
+        world.pod("reader", "cat /data/file", restartPolicy="Never", **using("data", "/data"))
+        world.until_phase("Pod", "reader", "Succeeded")
+        world.until_log("reader", "kept")
+        for name in ("writer", "reader"):
+            world.delete("Pod", name)
+        world.delete("PersistentVolumeClaim", "data")
+        world.until("its folder is gone", lambda: list(volumes.iterdir()) == [])
 
 
 def test_children_of_a_custom_object_go_with_it(folder: Path) -> None:
