@@ -1,18 +1,16 @@
-"""The provisioner on the API server; where that is no real one, claims are bound by the embedded cluster's binder."""
+"""The provisioner on the API server under the tests."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
+from equipment import volumes
 from equipment.servers import ApiServer
-from gpu_runtime.kube import Client, Manager, Recorder, load_config
-from gpu_runtime.local.controllers.volumes.binder import Binder
-from realkube.provisioner import provision
+from gpu_runtime.kube import Client, load_config
 
 Provisioning = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -32,20 +30,4 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def provisioning(api_server: ApiServer, client: Client, folder: Path) -> Provisioning:
     """Runs the provisioner inside the block."""
-
-    @asynccontextmanager
-    async def run() -> AsyncIterator[None]:
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(provision(client, folder, stop))
-            if api_server.kind == "embedded":
-                recorder = Recorder(client, "binder", "test")
-                manager = Manager(client, recorder=recorder)
-                Binder(manager, recorder)
-                group.create_task(manager.run(stop))
-            try:
-                yield
-            finally:
-                stop.set()
-
-    return run
+    return lambda: volumes.provisioning(api_server, client, folder)

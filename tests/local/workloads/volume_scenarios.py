@@ -106,6 +106,14 @@ def a_claim_of_an_unknown_class_waits_and_says_so(world: World) -> None:
 
 
 @scenario
+def a_claim_is_served_when_its_class_appears(world: World) -> None:
+    claim(world, "data", f"coming-{world.namespace}")
+    world.until_event("data", "ProvisioningFailed")
+    own_class(world, "coming")
+    world.until_phase(CLAIM, "data", "Bound")
+
+
+@scenario
 def a_pod_without_its_claim_waits_for_it(world: World) -> None:
     world.pod("user", **using("data", "/data"))
     world.until_event("user", "FailedScheduling", "not found")
