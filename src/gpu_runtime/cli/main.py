@@ -12,6 +12,7 @@ COMMANDS = {
     "config": ("gpu_runtime.cli.config:config", "Show the settings of a process."),
     "down": ("gpu_runtime.cli.up:down_command", "Stop what `up` runs."),
     "env": ("gpu_runtime.cli.up:env_command", "Print shell variables for the cluster and API that `up` runs."),
+    "files": ("gpu_runtime.cli.files:files", "Work on the files of a volume."),
     "local-cluster": ("gpu_runtime.cli.local_cluster:local_cluster", "Run the embedded cluster alone."),
     "manager": ("gpu_runtime.cli.processes:manager", "Removed: prints the commands to use instead."),
     "status": ("gpu_runtime.cli.up:status_command", "Show the processes that `up` runs."),
