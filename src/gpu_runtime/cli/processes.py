@@ -44,7 +44,7 @@ def manager(arguments: tuple[str, ...]) -> None:  # noqa: ARG001  old arguments 
 def run(process: Process, path: Path | None, kubeconfig: Path | None) -> int:
     """Runs the process with its settings; the exit code."""
     settings = settings_in_force(process, path)
-    _end_when_asked()
+    end_when_asked()
     main = process.load_main()
     code: int = import_module("gpu_runtime.kube.process").run_process(
         partial(main, settings),
@@ -56,7 +56,7 @@ def run(process: Process, path: Path | None, kubeconfig: Path | None) -> int:
     return code
 
 
-def _end_when_asked() -> None:
+def end_when_asked() -> None:
     """Until the process has its own handlers, SIGTERM and Ctrl-C end it with 0: nothing has begun.
 
     Loading takes seconds on a busy machine. The first process of a container would even ignore a SIGTERM that it has no
