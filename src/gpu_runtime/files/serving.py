@@ -63,7 +63,7 @@ def application(volume: Volume, prefix: str = "", hosts: frozenset[str] | None =
     """Answers all paths below the prefix, and /healthz. Closes the volume at its end."""
     handler = FilesHandler(volume, prefix, hosts)
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler.handle)
+    app.router.add_route("*", r"/{path:[\s\S]*}", handler.handle)  # names may hold newlines
     app.on_response_prepare.append(_secure)
     app.on_cleanup.append(handler.close)
     return app
