@@ -151,9 +151,9 @@ def refused(kind: type[ApiError], code: int, message: str) -> ApiError:
 
 
 def _selected(labels: Mapping[str, str], selector: str) -> bool:
-    """For the two selectors that caches of ours have: `key=value` and `key`."""
-    name, _, value = selector.partition("=")
-    return not selector or (name in labels and value in ("", labels[name]))
+    """For the selectors that we use: `key=value` and `key`, all that the commas separate."""
+    pairs = [each.partition("=") for each in selector.split(",") if each]
+    return all(name in labels and value in ("", labels[name]) for name, _, value in pairs)
 
 
 def _has_field(document: Document, selector: str) -> bool:

@@ -20,7 +20,7 @@ CONTROLLER_MANAGER = Process(
         Rule(GROUP, ("operations",), ("list", "watch")),
         Rule(GROUP, ("stockpools/status", "gpuunits/status", "gpustorages/status"), ("update",)),
         # Needed to set `blockOwnerDeletion` in owner references, on clusters with OwnerReferencesPermissionEnforcement.
-        Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers"), ("update",)),
+        Rule(GROUP, ("stockpools/finalizers", "gpuunits/finalizers", "gpustorages/finalizers"), ("update",)),
         Rule("apps", ("deployments",), (*READ, "create", "patch", "delete")),
         Rule("apps", ("replicasets",), ("list", "watch")),
         Rule("", ("services",), (*READ, "create", "patch", "delete")),
@@ -32,7 +32,12 @@ CONTROLLER_MANAGER = Process(
         Rule("", ("namespaces",), ("get",)),
         Rule("scheduling.k8s.io", ("priorityclasses",), ("get",)),
     ),
-    up=InUp(settings=lambda urls: {"units": {"accessURL": urls["proxy"] + "/units/{namespace}/{name}/"}}),
+    up=InUp(
+        settings=lambda urls: {
+            "units": {"accessURL": urls["proxy"] + "/units/{namespace}/{name}/"},
+            "storage": {"accessURL": urls["proxy"] + "/storages/{namespace}/{name}/"},
+        }
+    ),
     cluster=InCluster(),
 )
 
@@ -60,13 +65,13 @@ RUNTIME_API = Process(
 
 PROXY = Process(
     name="proxy",
-    summary="Run the proxy to units.",
+    summary="Run the proxy to units and to the files of storages.",
     main="gpu_runtime.cmd.proxy:main",
     settings="gpu_runtime.config.proxy:ProxySettings",
     local_settings="gpu_runtime.config.proxy:LOCAL_SETTINGS",
     http=True,
     rules=(
-        Rule(GROUP, ("gpuunits",), ("list", "watch")),
+        Rule(GROUP, ("gpuunits", "gpustorages"), ("list", "watch")),
         Rule("discovery.k8s.io", ("endpointslices",), ("list", "watch")),
     ),
     # Users see this port in links: 8090 by default, next to 8080 of the API.

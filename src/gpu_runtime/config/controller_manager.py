@@ -26,6 +26,13 @@ def _address(text: str) -> str:
         ) from error
 
 
+def _storage_address(text: str) -> str:
+    try:
+        return text.format(name="s", namespace="n")
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(f"may hold {{name}} and {{namespace}}, and no other {{...}}: {error}") from error
+
+
 Cidr = Annotated[str, Meta(extra={"check": _cidr})]
 
 
@@ -91,13 +98,21 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     image: Annotated[
         ImageReference, Meta(description="Image of this project, for the pods that copy data and serve files.")
     ] = "gpu-runtime:dev"
+    accessURL: Annotated[
+        str,
+        Meta(
+            description="status.accessor.accessURL; {name} and {namespace} are filled in. "
+            "Default: the path on the proxy; put the proxy's address in front of it.",
+            extra={"check": _storage_address},
+        ),
+    ] = "/storages/{namespace}/{name}/"
     prepareDeadlineSeconds: Annotated[
         int, Meta(ge=1, le=7 * 86400, description="After this time a prepare that still runs has failed.")
     ] = 6 * 3600
 
 
 class NetworkSettings(Struct, frozen=True, kw_only=True):
-    """What active units may connect to: DNS, and every address outside the blocked ranges."""
+    """What active units may connect to: DNS, and every address outside the blocked ranges. And who may read files."""
 
     blockedEgressCIDRs: tuple[Cidr, ...] = (
         "10.0.0.0/8",
@@ -110,6 +125,10 @@ class NetworkSettings(Struct, frozen=True, kw_only=True):
     dnsCIDRs: Annotated[tuple[Cidr, ...], Meta(description="Further DNS servers, such as a node-local cache.")] = (
         "169.254.20.10/32",
     )
+    proxyCIDRs: Annotated[
+        tuple[Cidr, ...],
+        Meta(description="Where the proxy runs, if it is no pod of the install namespace: only it may read files."),
+    ] = ()
 
 
 class ControllerManagerSettings(Struct, frozen=True, kw_only=True):

@@ -82,6 +82,7 @@ class Caches:
         caches.units.store.index(BY_STORAGE, _mounted)
         caches.storages.store.index(BY_HOLDER, _holder)
         caches.storages.store.index(BY_CLASS, lambda storage: (storage.spec.storageClassName,))
+        caches.storages.store.index(BY_UID, lambda storage: (storage.metadata.uid,))
         caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
         caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
         return caches

@@ -57,16 +57,7 @@ class RuntimePod:
                 runtimeClassName=settings.runtimeClassName,
                 nodeSelector=settings.nodeSelector,
                 affinity=prefer_node(self.preferred_node),
-                tolerations=[
-                    pod.Toleration(
-                        key=each.key,
-                        operator=each.operator,
-                        value=each.value,
-                        effect=each.effect,
-                        tolerationSeconds=each.tolerationSeconds,
-                    )
-                    for each in settings.tolerations
-                ],
+                tolerations=tolerations(settings),
                 imagePullSecrets=[pod.LocalReference(name=name) for name in settings.imagePullSecrets],
                 volumes=volumes,
             ),
@@ -108,6 +99,19 @@ class RuntimePod:
             volumes.append(pod.Volume(name=f"storage-{number}", persistentVolumeClaim=claim))
             mounts.append(pod.VolumeMount(name=f"storage-{number}", mountPath=mount.mountPath, readOnly=mount.readOnly))
         return volumes, mounts
+
+
+def tolerations(settings: SpecSettings) -> list[pod.Toleration]:
+    return [
+        pod.Toleration(
+            key=each.key,
+            operator=each.operator,
+            value=each.value,
+            effect=each.effect,
+            tolerationSeconds=each.tolerationSeconds,
+        )
+        for each in settings.tolerations
+    ]
 
 
 def prefer_node(name: str) -> pod.Affinity | None:

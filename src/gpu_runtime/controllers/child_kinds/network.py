@@ -49,9 +49,15 @@ class EgressRule(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ports: list[PolicyPort] = []
 
 
+class IngressRule(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    from_: list[Peer] = field(default_factory=list, name="from")
+    ports: list[PolicyPort] = []
+
+
 class NetworkPolicySpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
     podSelector: LabelSelector
     policyTypes: list[str] = []
+    ingress: list[IngressRule] = []
     egress: list[EgressRule] = []
 
 

@@ -63,10 +63,18 @@ class SeccompProfile(Struct, frozen=True, omit_defaults=True, kw_only=True):
     type: str = ""
 
 
+class Capabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    add: list[str] = []
+    drop: list[str] = []
+
+
 class ContainerSecurity(Struct, frozen=True, omit_defaults=True, kw_only=True):
     allowPrivilegeEscalation: bool | None = None
     privileged: bool | None = None
+    runAsUser: int | None = None
     seccompProfile: SeccompProfile | None = None
+    capabilities: Capabilities | None = None
+    readOnlyRootFilesystem: bool | None = None
 
 
 class VolumeMount(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -11,10 +11,7 @@ from typing import Protocol
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.v1alpha1.gpustorage import AccessorStatus, GPUStorage, PrepareStatus
 from gpu_runtime.api.v1alpha1.reasons import (
-    ACCESSOR_READY,
     PREPARED,
-    STORAGE_ACCESSOR_DISABLED,
-    STORAGE_ACCESSOR_PENDING,
     STORAGE_PREPARE_NOT_REQUESTED,
     STORAGE_PREPARE_PENDING,
 )
@@ -76,23 +73,6 @@ class NoPrepare:
         message = "this version does not fill volumes"
         condition = Condition.false(PREPARED, STORAGE_PREPARE_PENDING, message, generation)
         return Prepared(PrepareStatus(phase="Pending", message=message), condition)
-
-    async def end(self, storage: GPUStorage) -> bool:  # noqa: ARG002
-        return True
-
-
-class NoAccessor:
-    """Storages whose files are not served."""
-
-    async def run(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Accessible:  # noqa: ARG002
-        generation = storage.metadata.generation
-        if not storage.spec.accessor.enabled:
-            condition = Condition.false(ACCESSOR_READY, STORAGE_ACCESSOR_DISABLED, "not asked for", generation)
-            return Accessible(AccessorStatus(phase="Disabled"), condition)
-        condition = Condition.false(
-            ACCESSOR_READY, STORAGE_ACCESSOR_PENDING, "this version does not serve files", generation
-        )
-        return Accessible(AccessorStatus(phase="Pending"), condition)
 
     async def end(self, storage: GPUStorage) -> bool:  # noqa: ARG002
         return True

@@ -12,23 +12,26 @@ from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, PREPARED
 from gpu_runtime.config import ControllerManagerSettings
-from gpu_runtime.controllers.caches import BY_CLASS, BY_HOLDER, Caches
+from gpu_runtime.controllers.caches import BY_CLASS, BY_HOLDER, BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.volumes import StorageClassView
+from gpu_runtime.controllers.child_kinds.workloads import PodView, ReplicaSetView
+from gpu_runtime.controllers.gpustorage.accessor import StorageAccessor
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
-from gpu_runtime.controllers.gpustorage.phases import Accessor, NoAccessor, NoPrepare, Prepare
+from gpu_runtime.controllers.gpustorage.phases import Accessor, NoPrepare, Prepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
 from gpu_runtime.controllers.gpustorage.resize import Resize
 from gpu_runtime.controllers.gpustorage.resources.claim import OWNER
+from gpu_runtime.controllers.labels import controlled_by
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
 from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Children
 from gpu_runtime.kube.clock import Clock
-from gpu_runtime.kube.controller import Controller, Source, mapped, owned_by_annotation, primary
+from gpu_runtime.kube.controller import Controller, Source, mapped, owned, owned_by_annotation, primary
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.finalizer import Finalizer
 from gpu_runtime.kube.manager import Manager
@@ -41,7 +44,9 @@ def add_gpu_storages(
     finalizer = Finalizer(STORAGE_FINALIZER, GPU_STORAGES, caches.storages, client)
     status = ReadyStatus.of(GPU_STORAGES, caches.storages, client, clock, recorder, further=(PREPARED, ACCESSOR_READY))
     prepare: Prepare = NoPrepare()
-    accessor: Accessor = NoAccessor()
+    accessor: Accessor = StorageAccessor(
+        client, caches, ChildWriter(GPU_STORAGES, Children(client), recorder), settings
+    )
     reconciler = GPUStorageReconciler(
         caches=caches,
         finalizer=finalizer,
@@ -65,6 +70,10 @@ def add_gpu_storages(
     def held_by_storage(target: GPUStorage) -> Iterable[Key]:
         return [each.metadata.key for each in caches.storages.find(BY_HOLDER, f"storage {target.metadata.key}")]
 
+    def runs_for(child: PodView | ReplicaSetView) -> Iterable[Key]:
+        uids = controlled_by(child.metadata.labels)
+        return [storage.metadata.key for uid in uids for storage in caches.storages.find(BY_UID, uid)]
+
     sources: list[Source[Any]] = [
         primary(caches.storages.store),
         mapped(caches.units.store, held_by_unit),
@@ -72,5 +81,10 @@ def add_gpu_storages(
         # Primary, so that a start also finds claims whose storage is gone. Both have the same name.
         replace(owned_by_annotation(caches.claims.store, GPU_STORAGES, OWNER), is_primary=True),
         mapped(caches.classes, of_class),
+        owned(caches.deployments.store, GPU_STORAGES),
+        owned(caches.services.store, GPU_STORAGES),
+        owned(caches.policies.store, GPU_STORAGES),
+        mapped(caches.replica_sets, runs_for),
+        mapped(caches.pods, runs_for),
     ]
     return manager.controller("gpustorage", reconciler.reconcile, sources, workers=settings.workers)

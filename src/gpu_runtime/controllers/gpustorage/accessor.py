@@ -1,0 +1,119 @@
+"""Serves the files of a storage while nobody holds it, and yields the volume as soon as somebody does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_runtime.api.meta.condition import Condition
+from gpu_runtime.api.v1alpha1.attachment import attachment_of
+from gpu_runtime.api.v1alpha1.gpustorage import AccessorPhase, AccessorStatus, GPUStorage
+from gpu_runtime.api.v1alpha1.reasons import (
+    ACCESSOR_READY,
+    STORAGE_ACCESSOR_DISABLED,
+    STORAGE_ACCESSOR_FAILED,
+    STORAGE_ACCESSOR_PENDING,
+    STORAGE_ACCESSOR_READY,
+    STORAGE_ACCESSOR_YIELDED,
+)
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES
+from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, PODS, REPLICA_SETS
+from gpu_runtime.controllers.gpustorage.phases import Accessible
+from gpu_runtime.controllers.gpustorage.resources import accessor as resources
+from gpu_runtime.controllers.readiness import Blocked, reported_as
+from gpu_runtime.controllers.workload import Workload
+from gpu_runtime.kube.child_writer import ChildWriter
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.errors import NotFound
+
+RETRY_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class StorageAccessor:
+    """Its pod reads only, so a pod that ends late endangers no data. It can keep a volume from another node, though."""
+
+    client: Client
+    caches: Caches
+    children: ChildWriter[GPUStorage]
+    settings: ControllerManagerSettings
+
+    async def run(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Accessible:
+        try:
+            with reported_as(STORAGE_ACCESSOR_FAILED):
+                return await self._serve(storage, claim)
+        except Blocked as blocked:
+            outcome = blocked.outcome
+            return self._told(
+                storage, "Failed", outcome.reason, outcome.message, again=blocked.seconds or RETRY_SECONDS
+            )
+
+    async def _serve(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Accessible:
+        if not storage.spec.accessor.enabled:
+            await self._end_pod(storage)
+            key = resources.accessor_key(storage)
+            await self.children.remove(storage, SERVICES, key, self.caches.services)
+            await self.children.remove(storage, NETWORK_POLICIES, key, self.caches.policies)
+            return self._told(storage, "Disabled", STORAGE_ACCESSOR_DISABLED, "not asked for")
+        if (holder := attachment_of(storage.metadata)) is not None:
+            await self._end_pod(storage)
+            message = f"{holder} holds the storage; its files are served again when it is free"
+            return self._told(storage, "Pending", STORAGE_ACCESSOR_YIELDED, message)
+        # A volume that waits for its first consumer has no files, and is made where that consumer runs: a unit must be
+        # the first, or the volume may end on a node without GPUs.
+        if claim is None or not claim.is_bound:
+            await self._end_pod(storage)
+            return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, "its volume has no files yet")
+        return self._reported(storage, await self._ensure(storage, claim))
+
+    async def _ensure(self, storage: GPUStorage, claim: PersistentVolumeClaim) -> Workload:
+        """The policy first: the pod is never reachable without it."""
+        policy = resources.network_policy(storage, self.settings)
+        await self.children.ensure(storage, NETWORK_POLICIES, policy, self.caches.policies)
+        await self.children.ensure(storage, SERVICES, resources.service(storage), self.caches.services)
+        wanted = resources.deployment(storage, claim.metadata.name, self.settings)
+        made = await self.children.ensure(storage, DEPLOYMENTS, wanted, self.caches.deployments)
+        return self.caches.workload(storage.metadata, made)
+
+    def _reported(self, storage: GPUStorage, workload: Workload) -> Accessible:
+        if workload.complete:
+            return self._told(storage, "Ready", STORAGE_ACCESSOR_READY, "its files are served for reading")
+        if (failure := workload.failure) is not None:
+            return self._told(storage, "Failed", STORAGE_ACCESSOR_FAILED, failure)
+        return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, workload.progress)
+
+    def _told(
+        self, storage: GPUStorage, phase: AccessorPhase, reason: str, message: str, again: float | None = None
+    ) -> Accessible:
+        state = Condition.true if phase == "Ready" else Condition.false
+        condition = state(ACCESSOR_READY, reason, message, storage.metadata.generation)
+        if phase == "Disabled":
+            return Accessible(AccessorStatus(phase=phase), condition)
+        # The address is there from the beginning: while the files are not served, the proxy says why.
+        status = AccessorStatus(
+            phase=phase,
+            serviceName=resources.accessor_key(storage).name,
+            accessURL=resources.access_url(storage, self.settings),
+        )
+        return Accessible(status, condition, again)
+
+    async def _end_pod(self, storage: GPUStorage) -> None:
+        key = resources.accessor_key(storage)
+        await self.children.remove(storage, DEPLOYMENTS, key, self.caches.deployments)
+
+    async def end(self, storage: GPUStorage) -> bool:
+        """By live reads, from the Deployment to its pods: each makes the next."""
+        try:
+            live = await self.client.get(DEPLOYMENTS, resources.accessor_key(storage))
+        except NotFound:
+            live = None
+        if live is not None and self.children.children.owns(storage.metadata, live.metadata):
+            await self.children.children.delete(DEPLOYMENTS, storage.metadata, live)
+            return False
+        labels = ",".join(f"{name}={value}" for name, value in resources.selector(storage).items())
+        namespace = storage.metadata.namespace
+        replica_sets = await self.client.list(Query(REPLICA_SETS, namespace, labels))
+        pods = await self.client.list(Query(PODS, namespace, labels))
+        return not (replica_sets.items or replica_sets.skipped or pods.items or pods.skipped)
