@@ -1,4 +1,4 @@
-"""The proxy: gives clients HTTP access to units. Any number of replicas."""
+"""The proxy: gives clients HTTP access to units and to the files of storages. Any number of replicas."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LOCAL_SETTINGS = {"refusedCIDRs": ["127.0.0.0/16" if cidr == "127.0.0.0/8" else 
 
 
 class ProxySettings(Struct, frozen=True, kw_only=True):
-    """The proxy: HTTP access to units at /units/NAMESPACE/NAME/."""
+    """The proxy: HTTP access to units at /units/NAMESPACE/NAME/, and to files at /storages/NAMESPACE/NAME/."""
 
     log: Log = Log()
     health: Health = Health(port=8083)

@@ -8,13 +8,9 @@ from typing import NamedTuple
 
 from gpu_runtime.files.names import disposition
 
-# Types that a browser shows without running anything in them. SVG and HTML are not among them.
-SHOWN = frozenset(
-    {
-        *("application/json", "application/pdf", "audio/mpeg", "audio/ogg", "audio/wav", "image/avif", "image/bmp"),
-        *("image/gif", "image/jpeg", "image/png", "image/webp", "video/mp4", "video/ogg", "video/webm"),
-    }
-)
+# Types that a browser shows without running anything in them, and without loading the file once more, as it does for
+# films and sound. SVG and HTML are not among them.
+SHOWN = frozenset({"application/json", "image/avif", "image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp"})
 _TYPES = mimetypes.MimeTypes()  # the built-in table: the same answers on every machine
 
 

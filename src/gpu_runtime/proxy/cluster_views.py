@@ -1,4 +1,4 @@
-"""The fields of units and EndpointSlices that the proxy reads. Never written back."""
+"""The fields of units, storages and EndpointSlices that the proxy reads. Never written back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
-from gpu_runtime.api.v1alpha1.crds import GPU_UNIT
+from gpu_runtime.api.v1alpha1.crds import GPU_STORAGE, GPU_UNIT
+from gpu_runtime.api.v1alpha1.gpustorage import NO_ACCESSOR, Accessor
 from gpu_runtime.kube.resource import Resource
 
 SERVICE_NAME = "kubernetes.io/service-name"  # label of a slice
@@ -46,6 +47,27 @@ class UnitView(Struct, frozen=True, kw_only=True):
     status: UnitStatusView = UnitStatusView()
 
 
+class StorageSpecView(Struct, frozen=True):
+    accessor: Accessor = NO_ACCESSOR
+
+
+class AccessorView(Struct, frozen=True):
+    serviceName: str = ""
+
+
+class StorageStatusView(Struct, frozen=True):
+    accessor: AccessorView = AccessorView()
+    conditions: list[ConditionView] = []
+
+
+class StorageView(Struct, frozen=True, kw_only=True):
+    """A GPUStorage: whether its files are to be served, who holds it, and the Service that its status names."""
+
+    metadata: ObjectMeta
+    spec: StorageSpecView = StorageSpecView()
+    status: StorageStatusView = StorageStatusView()
+
+
 class EndpointConditions(Struct, frozen=True):
     ready: bool | None = None  # absent counts as ready, as Kubernetes says
 
@@ -71,4 +93,5 @@ class EndpointSlice(Struct, frozen=True, kw_only=True):
 
 
 UNITS = Resource.of(GPU_UNIT).view(UnitView)
+STORAGES = Resource.of(GPU_STORAGE).view(StorageView)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", EndpointSlice)

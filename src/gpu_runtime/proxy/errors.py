@@ -26,10 +26,21 @@ class UnitNotFound(Refused):
     code = "gpu_unit_not_found"
 
 
+class StorageNotFound(Refused):
+    status = 404
+    code = "gpu_storage_not_found"
+
+
 class MethodNotAllowed(Refused):
     status = 405
     code = "method_not_allowed"
     headers: Mapping[str, str] = {"Allow": "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"}
+
+
+class OnlyReading(MethodNotAllowed):
+    """Files are served for reading."""
+
+    headers: Mapping[str, str] = {"Allow": "GET, HEAD"}
 
 
 class Forbidden(Refused):
@@ -50,6 +61,28 @@ class UnitNotReady(Refused):
     status = 503
     code = "unit_not_ready"
     headers: Mapping[str, str] = {"Retry-After": "1"}
+
+
+class FilesDisabled(Refused):
+    """The storage exists, and nobody asked to serve its files."""
+
+    status = 503
+    code = "storage_accessor_disabled"
+
+
+class FilesNotReady(Refused):
+    """The files are not served now: the client may retry."""
+
+    status = 503
+    code = "storage_accessor_not_ready"
+    headers: Mapping[str, str] = {"Retry-After": "1"}
+
+
+class FilesUnreachable(Refused):
+    """The address that serves the files does not answer HTTP."""
+
+    status = 502
+    code = "storage_accessor_unreachable"
 
 
 def response_to(refused: Refused) -> web.Response:

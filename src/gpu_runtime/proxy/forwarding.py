@@ -1,4 +1,4 @@
-"""Forwards one request to a unit and streams both bodies."""
+"""Forwards one request to a unit or an accessor and streams both bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from gpu_runtime.proxy.errors import UnitUnreachable
 from gpu_runtime.proxy.headers import to_client, to_unit
 from gpu_runtime.proxy.targets import Target
 
@@ -82,7 +81,9 @@ async def forward(forwarded: ForwardedRequest, client: aiohttp.ClientSession) ->
             allow_redirects=False,
         )
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise UnitUnreachable(f"GPU unit at {forwarded.prefix} does not answer: {_reason(error)}") from error
+        target = forwarded.target
+        message = f"{target.what} at {forwarded.prefix} does not answer: {_reason(error)}"
+        raise target.unreachable(message) from error
     async with answer:
         return await _send_back(forwarded, answer)
 

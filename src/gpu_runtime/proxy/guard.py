@@ -10,6 +10,7 @@ from aiohttp import web
 from gpu_runtime.edge.names import host_name
 from gpu_runtime.proxy.errors import Forbidden
 
+NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -28,6 +29,13 @@ class Guard:
         # Browsers send Origin with each request that may change something and with WebSockets; programs do not.
         if origin is not None and changes and _name(origin) not in (self.hosts or {host}):
             raise Forbidden(f"a page of {origin} may not use this server: add its host to allowedHosts if it should")
+
+    def admit_reading(self, request: web.BaseRequest) -> None:
+        """Files are for people who open a page, and for programs. Pages of units have this address too, and their
+        scripts must not read files with the browser of whoever visits them."""
+        for header, value in NAVIGATION.items():
+            if request.headers.get(header, value) != value:
+                raise Forbidden("files are not for scripts and frames of pages: open the address itself")
 
 
 def _name(url: str) -> str:

@@ -12,11 +12,14 @@ from gpu_runtime.config import ConfigError, ProxySettings
 from gpu_runtime.edge.names import is_loopback, own_names, split_address
 from gpu_runtime.edge.runner import Runner
 from gpu_runtime.edge.server import HttpServer
-from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.manager import Manager
-from gpu_runtime.proxy.app import application
+from gpu_runtime.proxy.app import Routes, application
+from gpu_runtime.proxy.cluster_views import ENDPOINT_SLICES, STORAGES, UNITS
+from gpu_runtime.proxy.endpoints import Endpoints
 from gpu_runtime.proxy.errors import malformed
 from gpu_runtime.proxy.guard import Guard
+from gpu_runtime.proxy.storages import StorageTargets
 from gpu_runtime.proxy.targets import Targets
 
 
@@ -27,9 +30,13 @@ class Proxy:
         admitted = guard(settings)
         self.manager = Manager(client)
         refused = [ipaddress.ip_network(cidr) for cidr in settings.refusedCIDRs]
-        targets = Targets.of(self.manager, refused)
+        endpoints = Endpoints(self.manager.cache(Query(ENDPOINT_SLICES)), refused)
+        routes = Routes(
+            Targets(self.manager.cache(Query(UNITS)), endpoints),
+            StorageTargets(self.manager.cache(Query(STORAGES)), endpoints),
+        )
         answers = Counter("proxy_answers", "Answers by status.", ["status"], registry=self.manager.metrics.registry)
-        app = application(targets, admitted, lambda status: answers.labels(str(status)).inc())
+        app = application(routes, admitted, lambda status: answers.labels(str(status)).inc())
         self.server = HttpServer(runner_of(app, settings.drainSeconds), settings.httpAddr, self.manager)
 
     async def run(self, stop: asyncio.Event) -> None:

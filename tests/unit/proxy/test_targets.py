@@ -53,7 +53,7 @@ def test_a_unit_that_speaks_no_http_is_not_found(access: dict[str, str]) -> None
         pytest.param([a_slice("::ffff:169.254.169.254", kind="IPv6")], id="a refused address of IPv4 inside of IPv6"),
     ],
 )
-@mutant("proxy/targets.py", "address = address.ipv4_mapped", "pass")
+@mutant("proxy/endpoints.py", "address = address.ipv4_mapped", "pass")
 def test_a_unit_without_a_usable_endpoint_is_not_ready_and_says_why(slices: list[EndpointSlice]) -> None:
     refused = (ipaddress.ip_network("169.254.0.0/16"), ipaddress.ip_network("::1/128"))
     with pytest.raises(UnitNotReady, match="not ready: PodStartupFailed: the image is not there"):

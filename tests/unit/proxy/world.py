@@ -1,4 +1,4 @@
-"""Units, their endpoints, and a program that answers for one of them."""
+"""Units, storages, their endpoints, and a program that answers for one of them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,36 @@ import aiohttp
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.access import Access
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO
+from gpu_runtime.api.v1alpha1.gpustorage import Accessor
 from gpu_runtime.edge.names import LOOPBACK_NAMES
 from gpu_runtime.kube.store import Store
-from gpu_runtime.proxy.app import application
+from gpu_runtime.proxy.app import Routes, application
 from gpu_runtime.proxy.cluster_views import (
     SERVICE_NAME,
+    AccessorView,
     ConditionView,
     Endpoint,
     EndpointConditions,
     EndpointPort,
     EndpointSlice,
     PortView,
+    StorageSpecView,
+    StorageStatusView,
+    StorageView,
     TemplateView,
     UnitSpecView,
     UnitStatusView,
     UnitView,
 )
+from gpu_runtime.proxy.endpoints import Endpoints, Network
 from gpu_runtime.proxy.guard import Guard
 from gpu_runtime.proxy.server import runner_of
-from gpu_runtime.proxy.targets import Network, Targets
+from gpu_runtime.proxy.storages import StorageTargets
+from gpu_runtime.proxy.targets import Targets
 
 UNIT = "/units/runtime-instance/demo"
+STORAGE = "/storages/runtime-instance/data"
 
 
 def a_unit(name: str = "demo", *ports: str, service: str | None = None, **access: str) -> UnitView:
@@ -45,6 +54,18 @@ def a_unit(name: str = "demo", *ports: str, service: str | None = None, **access
             name if service is None else service,
             [ConditionView("Ready", "False", "PodStartupFailed", "the image is not there")],
         ),
+    )
+
+
+def a_storage(
+    name: str = "data", *, enabled: bool = True, service: str = "files", holder: str | None = None
+) -> StorageView:
+    held = {} if holder is None else {ATTACHED_TO: holder}
+    not_ready = ConditionView("AccessorReady", "False", "StorageAccessorPending", "its pod is being created")
+    return StorageView(
+        metadata=ObjectMeta(name=name, namespace="runtime-instance", uid=name, resourceVersion="1", annotations=held),
+        spec=StorageSpecView(Accessor(enabled=enabled)),
+        status=StorageStatusView(AccessorView(service), [not_ready]),
     )
 
 
@@ -67,9 +88,20 @@ def a_slice(
 
 
 def targets(units: list[UnitView], slices: list[EndpointSlice], refused: tuple[Network, ...] = ()) -> Targets:
-    unit_store, slice_store = Store[UnitView](), Store[EndpointSlice]()
-    found = Targets(unit_store, slice_store, refused)
+    unit_store = Store[UnitView]()
     unit_store.replace(units, "1")
+    return Targets(unit_store, endpoints(slices, refused))
+
+
+def storage_targets(storages: list[StorageView], slices: list[EndpointSlice]) -> StorageTargets:
+    storage_store = Store[StorageView]()
+    storage_store.replace(storages, "1")
+    return StorageTargets(storage_store, endpoints(slices))
+
+
+def endpoints(slices: list[EndpointSlice], refused: tuple[Network, ...] = ()) -> Endpoints:
+    slice_store = Store[EndpointSlice]()
+    found = Endpoints(slice_store, refused)
     slice_store.replace(slices, "1")
     return found
 
@@ -106,10 +138,11 @@ class RawUnit:
 
 
 @asynccontextmanager
-async def proxy_to(port: int, unit: UnitView | None = None) -> AsyncIterator[int]:
-    """The port of a proxy that knows one unit, `demo`, which serves on this machine's port."""
-    known = targets([unit or a_unit()], [a_slice("127.0.0.1", port)])
-    runner = runner_of(application(known, Guard(LOOPBACK_NAMES)), drain_seconds=1)
+async def proxy_to(port: int, unit: UnitView | None = None, storage: StorageView | None = None) -> AsyncIterator[int]:
+    """The port of a proxy that knows the unit `demo` and the storage `data`, both served on this machine's port."""
+    slices = [a_slice("127.0.0.1", port), a_slice("127.0.0.1", port, service="files")]
+    routes = Routes(targets([unit or a_unit()], slices), storage_targets([storage or a_storage()], slices))
+    runner = runner_of(application(routes, Guard(LOOPBACK_NAMES)), drain_seconds=1)
     await runner.setup()
     try:
         yield await runner.listen("127.0.0.1", 0)
