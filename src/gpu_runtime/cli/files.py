@@ -9,6 +9,10 @@ from pathlib import Path
 import click
 
 from gpu_runtime.cli.processes import end_when_asked
+from gpu_runtime.files.clearing import clear
+from gpu_runtime.files.copying import copy_tree
+from gpu_runtime.files.failure import FilesError
+from gpu_runtime.files.reporting import Reporter
 
 
 @click.group()
@@ -50,3 +54,30 @@ def serve_command(folder: Path, host: str, port: int, prefix: str, drain_seconds
         await serve(options, process.stop)
 
     sys.exit(run_process(main))
+
+
+@files.command("copy")
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option("--clear", "clear_first", is_flag=True, help="Empty TARGET first. Without it, TARGET must be empty.")
+def copy_command(source: str, target: str, clear_first: bool) -> None:
+    """Copy everything in the folder SOURCE into the folder TARGET.
+
+    Links, permissions, owners, times, extended attributes and holes in files are kept. Sockets and devices are left
+    out. The last line of the output begins with "done" when all of it has reached the disk.
+    """
+    try:
+        copy_tree(source, target, clear=clear_first, reporter=Reporter(click.echo))
+    except FilesError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@files.command("clear")
+@click.argument("folder", type=click.Path())
+def clear_command(folder: str) -> None:
+    """Remove everything in FOLDER, but not FOLDER itself and not its lost+found."""
+    try:
+        removed = clear(folder)
+    except FilesError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"removed {removed} files and folders")

@@ -1,0 +1,15 @@
+"""Waits until everything that was written to a file system has reached the disk."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def sync_file_system(folder: int) -> None:
+    """Of the open folder. It must have been open since before the writes: then an error of any of them is told."""
+    if _libc.syncfs(folder) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

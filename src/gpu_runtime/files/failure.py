@@ -1,0 +1,42 @@
+"""Why work on files stopped: one line that names the file, for a person."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+Parts = tuple[str, ...]
+"""A path below a folder, name by name. Bytes that are not UTF-8 are surrogates, as os.fsdecode makes them."""
+
+MOST_SHOWN = 400  # characters of a path: the message must fit into a pod's termination message
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class FilesError(Exception):
+    """The work stopped, and the message says at which file and why."""
+
+
+class Full(FilesError):
+    """The target has no space left."""
+
+
+@contextmanager
+def stopping_at(action: str, parts: Parts) -> Iterator[None]:
+    """An OSError of the block becomes a FilesError that names the file and what was tried."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        kind = Full if error.errno in FULL else FilesError
+        raise kind(f"cannot {action} {shown(parts)}: {reason}") from error
+
+
+def shown(parts: Parts) -> str:
+    """The path on one line, whatever is in its names."""
+    text = repr("/".join(parts) or ".")
+    if len(text) <= MOST_SHOWN:
+        return text
+    half = (MOST_SHOWN - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"
