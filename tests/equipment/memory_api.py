@@ -33,6 +33,8 @@ class MemoryApi:
         """Writes that were asked for, refused ones as well."""
         self.changes = 0
         """How many writes changed something."""
+        self.logs: dict[str, str] = {}
+        """Logs of pods by the pod's name. A pod without one has a log that cannot be read."""
         self._clock = clock
         self._failures = failures or {}
         self._version = 100
@@ -108,6 +110,14 @@ class MemoryApi:
             self._store({**live, "metadata": {**live["metadata"], "deletionTimestamp": self._clock.now().isoformat()}})
         else:
             self._remove(resource, key, live)
+
+    async def request(self, method: str, path: str, *, subject: str, parameters: Mapping[str, str]) -> bytes:
+        """The log of a pod, and nothing else."""
+        name = path.removesuffix("/log").rpartition("/")[2]
+        assert (method, path.endswith("/log")) == ("GET", True), path
+        if name not in self.logs:
+            raise refused(NotFound, 404, subject)
+        return "".join(self.logs[name].splitlines(keepends=True)[-int(parameters["tailLines"]) :]).encode()
 
     def _remove(self, resource: Resource[Any], key: Key, last: Document) -> Document:
         del self.objects[resource.kind, key]

@@ -26,6 +26,8 @@ CONTROLLER_MANAGER = Process(
         Rule("", ("services",), (*READ, "create", "patch", "delete")),
         Rule("networking.k8s.io", ("networkpolicies",), (*READ, "create", "patch", "delete")),
         Rule("", ("pods",), ("list", "watch")),
+        Rule("", ("pods/log",), ("get",)),
+        Rule("batch", ("jobs",), (*READ, "create", "patch", "delete")),
         Rule("", ("persistentvolumeclaims",), (*READ, "create", "patch", "delete")),
         Rule("storage.k8s.io", ("storageclasses",), ("list", "watch")),
         Rule("", ("events",), ("list", "create", "patch")),

@@ -13,6 +13,7 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import OPERATION, UNFINISHED
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
+from gpu_runtime.controllers.child_kinds.jobs import JOBS, Job
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, NetworkPolicy, Service
 from gpu_runtime.controllers.child_kinds.volumes import (
     CLAIMS,
@@ -43,6 +44,8 @@ BY_CLASS = "storage class"
 BY_HOLDER = "holder"
 BY_STORAGE = "storage"
 
+BY_COPY_SOURCE = "copy source"
+
 
 @dataclass(frozen=True)
 class Caches:
@@ -55,6 +58,7 @@ class Caches:
     services: OwnWrites[Service]
     policies: OwnWrites[NetworkPolicy]
     claims: OwnWrites[PersistentVolumeClaim]
+    jobs: OwnWrites[Job]
     classes: Store[StorageClassView]
     replica_sets: Store[ReplicaSetView]
     pods: Store[PodView]
@@ -70,6 +74,7 @@ class Caches:
             services=OwnWrites(manager.cache(Query(SERVICES, labels=MANAGED))),
             policies=OwnWrites(manager.cache(Query(NETWORK_POLICIES, labels=MANAGED))),
             claims=OwnWrites(manager.cache(Query(CLAIMS, labels=MANAGED))),
+            jobs=OwnWrites(manager.cache(Query(JOBS, labels=MANAGED))),
             classes=manager.cache(Query(STORAGE_CLASSES)),
             replica_sets=manager.cache(Query(REPLICA_SETS, labels=MANAGED)),
             pods=manager.cache(Query(PODS, labels=MANAGED)),
@@ -83,6 +88,8 @@ class Caches:
         caches.storages.store.index(BY_HOLDER, _holder)
         caches.storages.store.index(BY_CLASS, lambda storage: (storage.spec.storageClassName,))
         caches.storages.store.index(BY_UID, lambda storage: (storage.metadata.uid,))
+        caches.storages.store.index(BY_COPY_SOURCE, _copy_source)
+        caches.jobs.store.index(BY_UID, lambda job: controlled_by(job.metadata.labels))
         caches.replica_sets.index(BY_UID, lambda each: controlled_by(each.metadata.labels))
         caches.pods.index(BY_UID, lambda pod: controlled_by(pod.metadata.labels))
         return caches
@@ -112,3 +119,12 @@ def _holder(storage: GPUStorage) -> Iterable[str]:
         return ()
     kind, name = ("storage", holder.storage) if holder.storage else ("unit", holder.unit)
     return (f"{kind} {Key(storage.metadata.namespace, name)}",)
+
+
+def _copy_source(storage: GPUStorage) -> tuple[str, ...]:
+    """Where the storage is to be copied from, as `namespace/name`; nothing once it is filled."""
+    prepare, status = storage.spec.prepare, storage.status.prepare
+    is_filled = status is not None and status.phase == "Succeeded"
+    if prepare is None or prepare.fromStorageName is None or is_filled:
+        return ()
+    return (str(Key(storage.metadata.namespace, prepare.fromStorageName)),)

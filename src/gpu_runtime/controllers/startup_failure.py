@@ -54,7 +54,7 @@ def startup_progress(pod: PodView) -> str:
     if starting is not None or not containers:
         return f"Pod {name} on node {node} is starting: {(starting and starting.reason) or 'ContainerCreating'}"
     crash = next((each.lastState.terminated for each in containers if each.lastState.terminated is not None), None)
-    before = f"; it was restarted after it {_end(crash)}" if crash is not None else ""
+    before = f"; it was restarted after it {ending(crash)}" if crash is not None else ""
     return f"Pod {name} on node {node} runs and is not ready yet{before}"
 
 
@@ -73,14 +73,14 @@ def _container_causes(container: ContainerStatus) -> Iterator[tuple[Rank, str]]:
     waiting, ended = container.state.waiting, container.state.terminated
     if waiting is not None and waiting.reason == CRASH_LOOP:
         last = container.lastState.terminated
-        yield Rank.CRASHED, where + (f"{CRASH_LOOP}: {_end(last)}" if last else _joined(CRASH_LOOP, waiting.message))
+        yield Rank.CRASHED, where + (f"{CRASH_LOOP}: {ending(last)}" if last else _joined(CRASH_LOOP, waiting.message))
     elif waiting is not None and waiting.reason not in STARTING:
         yield Rank.CANNOT_START, where + _joined(waiting.reason, waiting.message)
     elif ended is not None and (ended.exitCode or ended.signal):
-        yield Rank.CRASHED, where + _end(ended)
+        yield Rank.CRASHED, where + ending(ended)
 
 
-def _end(ended: Terminated) -> str:
+def ending(ended: Terminated) -> str:
     """`exited with code 137 (OOMKilled): last words`."""
     how = (
         f"ended by signal {ended.signal}"

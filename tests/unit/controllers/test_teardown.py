@@ -15,6 +15,7 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.child_kinds.jobs import Job
 from gpu_runtime.controllers.child_kinds.network import NetworkPolicy, Service
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim, StorageClassView
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment, PodView, ReplicaSetView
@@ -49,6 +50,7 @@ def teardown(server: Server) -> Teardown:
         services=OwnWrites(Store[Service]()),
         policies=OwnWrites(Store[NetworkPolicy]()),
         claims=OwnWrites(Store[PersistentVolumeClaim]()),
+        jobs=OwnWrites(Store[Job]()),
         classes=Store[StorageClassView](),
         replica_sets=Store[ReplicaSetView](),
         pods=Store[PodView](),

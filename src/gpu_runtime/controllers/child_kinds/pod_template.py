@@ -154,6 +154,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """First the fields that we set, then fields that nobody may add to a tenant's pod."""
 
     containers: list[Container] = []
+    restartPolicy: str = "Always"
     automountServiceAccountToken: bool | None = None
     enableServiceLinks: bool | None = None
     terminationGracePeriodSeconds: int = 30

@@ -10,11 +10,6 @@ from typing import Protocol
 
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.v1alpha1.gpustorage import AccessorStatus, GPUStorage, PrepareStatus
-from gpu_runtime.api.v1alpha1.reasons import (
-    PREPARED,
-    STORAGE_PREPARE_NOT_REQUESTED,
-    STORAGE_PREPARE_PENDING,
-)
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim
 
 
@@ -60,19 +55,3 @@ class Accessor(Protocol):
 
     async def end(self, storage: GPUStorage) -> bool:
         """As `Prepare.end`."""
-
-
-class NoPrepare:
-    """Storages whose volume stays empty until a unit writes to it."""
-
-    async def run(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Prepared:  # noqa: ARG002
-        generation = storage.metadata.generation
-        if storage.spec.prepare is None:
-            condition = Condition.true(PREPARED, STORAGE_PREPARE_NOT_REQUESTED, "the volume begins empty", generation)
-            return Prepared(PrepareStatus(phase="NotRequested"), condition)
-        message = "this version does not fill volumes"
-        condition = Condition.false(PREPARED, STORAGE_PREPARE_PENDING, message, generation)
-        return Prepared(PrepareStatus(phase="Pending", message=message), condition)
-
-    async def end(self, storage: GPUStorage) -> bool:  # noqa: ARG002
-        return True

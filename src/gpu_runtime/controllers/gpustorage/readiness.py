@@ -10,8 +10,8 @@ from msgspec import structs
 from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStoragePhase, GPUStorageStatus
 from gpu_runtime.api.v1alpha1.reasons import (
+    STORAGE_AWAITING_CONSUMER,
     STORAGE_CLAIM_LOST,
-    STORAGE_PREPARE_FAILED,
 )
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim, StorageClassView
 from gpu_runtime.controllers.gpustorage.phases import Accessible, Prepared
@@ -72,14 +72,17 @@ def claim_lost(seen: Observed) -> Readiness | None:
 def claim_pending(seen: Observed) -> Readiness | None:
     if seen.claim is not None and seen.claim.is_bound:
         return None
-    return why_pending(seen.storage.spec.storageClassName, seen.claim, seen.storage_class, seen.provisioning)
+    why = why_pending(seen.storage.spec.storageClassName, seen.claim, seen.storage_class, seen.provisioning)
+    if why.reason == STORAGE_AWAITING_CONSUMER and prepare_unfinished(seen) is not None:
+        return None  # the first pod is that of its prepare, which says what it waits for
+    return why
 
 
 def prepare_unfinished(seen: Observed) -> Readiness | None:
     if seen.prepared is None or seen.prepared.is_done:
         return None
     condition = seen.prepared.condition
-    state: State = "failed" if condition.reason == STORAGE_PREPARE_FAILED else "progressing"
+    state: State = "failed" if seen.prepared.status.phase == "Failed" else "progressing"
     return Readiness(state, condition.reason, condition.message)
 
 

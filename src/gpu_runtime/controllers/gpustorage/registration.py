@@ -12,15 +12,18 @@ from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, PREPARED
 from gpu_runtime.config import ControllerManagerSettings
-from gpu_runtime.controllers.caches import BY_CLASS, BY_HOLDER, BY_UID, Caches
+from gpu_runtime.controllers.caches import BY_CLASS, BY_COPY_SOURCE, BY_HOLDER, BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.volumes import StorageClassView
 from gpu_runtime.controllers.child_kinds.workloads import PodView, ReplicaSetView
 from gpu_runtime.controllers.gpustorage.accessor import StorageAccessor
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper
+from gpu_runtime.controllers.gpustorage.copy_progress import CopyProgress
+from gpu_runtime.controllers.gpustorage.copy_source import CopySource
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
-from gpu_runtime.controllers.gpustorage.phases import Accessor, NoPrepare, Prepare
+from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
+from gpu_runtime.controllers.gpustorage.prepare import JobPrepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
 from gpu_runtime.controllers.gpustorage.resize import Resize
@@ -43,10 +46,16 @@ def add_gpu_storages(
     client, children = manager.client, Children(manager.client, OWNER)
     finalizer = Finalizer(STORAGE_FINALIZER, GPU_STORAGES, caches.storages, client)
     status = ReadyStatus.of(GPU_STORAGES, caches.storages, client, clock, recorder, further=(PREPARED, ACCESSOR_READY))
-    prepare: Prepare = NoPrepare()
-    accessor: Accessor = StorageAccessor(
-        client, caches, ChildWriter(GPU_STORAGES, Children(client), recorder), settings
+    own = ChildWriter(GPU_STORAGES, Children(client), recorder)
+    prepare: Prepare = JobPrepare(
+        client=client,
+        caches=caches,
+        children=own,
+        source=CopySource(client, caches, clock),
+        progress=CopyProgress(client, clock),
+        settings=settings,
     )
+    accessor: Accessor = StorageAccessor(client, caches, own, settings)
     reconciler = GPUStorageReconciler(
         caches=caches,
         finalizer=finalizer,
@@ -74,6 +83,13 @@ def add_gpu_storages(
         uids = controlled_by(child.metadata.labels)
         return [storage.metadata.key for uid in uids for storage in caches.storages.find(BY_UID, uid)]
 
+    def copies(storage: GPUStorage) -> Iterable[Key]:
+        """The storages that are to be filled from this one, and the one that this one is filled from: it is held."""
+        key, prepare = storage.metadata.key, storage.spec.prepare
+        targets = [target.metadata.key for target in caches.storages.find(BY_COPY_SOURCE, str(key))]
+        source = prepare.fromStorageName if prepare is not None else None
+        return [*targets, Key(key.namespace, source)] if source is not None else targets
+
     sources: list[Source[Any]] = [
         primary(caches.storages.store),
         mapped(caches.units.store, held_by_unit),
@@ -85,6 +101,8 @@ def add_gpu_storages(
         owned(caches.services.store, GPU_STORAGES),
         owned(caches.policies.store, GPU_STORAGES),
         mapped(caches.replica_sets, runs_for),
+        mapped(caches.storages.store, copies),
+        owned(caches.jobs.store, GPU_STORAGES),
         mapped(caches.pods, runs_for),
     ]
     return manager.controller("gpustorage", reconciler.reconcile, sources, workers=settings.workers)

@@ -1,0 +1,49 @@
+"""How far a copy is, read from the log of its pod."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.controllers.gpustorage.resources.prepare_job import CONTAINER
+from gpu_runtime.files.progress import Progress, parse_progress
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.clock import Clock
+from gpu_runtime.kube.errors import KubeError
+from gpu_runtime.kube.pod_log import last_lines
+
+EVERY_SECONDS = 5.0
+ANSWER_SECONDS = 3.0  # a log of a node that does not answer must not hold up the worker
+LINES = 20  # between two lines of progress a copy may name files that it skips
+
+
+class CopyProgress:
+    """Reads each log at most every 5 seconds, however often the storage is reconciled."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: dict[str, tuple[float, Progress | None]] = {}
+        """By UID of the storage: when its log was read last, and what it said."""
+
+    async def of(self, storage_uid: str, pod: Key) -> Progress | None:
+        """The last known progress. None when the log says nothing, or cannot be read now."""
+        read_at, known = self._known.get(storage_uid, (float("-inf"), None))
+        now = self._clock.monotonic()
+        if now - read_at >= EVERY_SECONDS:
+            known = await self.read(pod) or known
+            self._known[storage_uid] = now, known
+        return known
+
+    async def read(self, pod: Key) -> Progress | None:
+        """What the log says now."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                lines = await last_lines(self._client, pod, CONTAINER, LINES)
+        except (KubeError, TimeoutError):
+            return None
+        said = [progress for line in lines if (progress := parse_progress(line)) is not None]
+        return said[-1] if said else None
+
+    def forget(self, storage_uid: str) -> None:
+        self._known.pop(storage_uid, None)

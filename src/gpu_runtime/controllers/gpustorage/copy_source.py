@@ -1,0 +1,87 @@
+"""Holds the storage that another one is filled from: nobody may write it meanwhile.
+
+It is the protocol with which a unit mounts a storage (docs/storage.md). The caller has seen its Job and recorded it in
+its status; then the record of the source is read live and written; then the caller resumes the Job on the version that
+it saw. Who frees the record touches the Job first, so a resumption that was decided before is a Conflict.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpu_runtime.api.meta.condition import find_condition
+from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.v1alpha1.annotations import FENCE
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.reasons import READY
+from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.product_kinds import GPU_STORAGES
+from gpu_runtime.kube.children import identity
+from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.clock import Clock
+from gpu_runtime.kube.errors import NotFound
+
+
+class SourceMissing(Exception):
+    """There is no storage of that name."""
+
+
+class SourceBusy(Exception):
+    """The source cannot be copied now; a change of it brings the target back."""
+
+
+def _new_fence() -> str:
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True)
+class CopySource:
+    """Reads the source live: a cached record may name a holder that left, or none where there is one."""
+
+    client: Client
+    caches: Caches
+    clock: Clock
+    fence: Callable[[], str] = _new_fence
+
+    async def look(self, target: GPUStorage, name: str) -> GPUStorage:
+        """The source, if the target may copy it now. Raises SourceMissing or SourceBusy otherwise."""
+        try:
+            source = await self.client.get(GPU_STORAGES, Key(target.metadata.namespace, name))
+        except NotFound:
+            raise SourceMissing(f"spec.prepare.fromStorageName: storage {name} does not exist: create it") from None
+        holder = attachment_of(source.metadata)
+        if source.metadata.deletionTimestamp is not None:
+            raise SourceBusy(f"storage {name} is being deleted")
+        if holder is not None and not _is_held_by(holder, target):
+            raise SourceBusy(f"storage {name} is in use by {holder}: it is copied when nobody writes to it")
+        if not source.status.mountable:
+            raise SourceBusy(f"storage {name} is not ready{_reason(source)}")
+        return source
+
+    async def hold(self, target: GPUStorage, name: str) -> None:
+        """Makes the target the holder of the source.
+
+        Even an equal record is a change: who is about to free the source, because an earlier attempt ended, gets a
+        Conflict.
+        """
+        source = await self.look(target, name)
+        holder = attachment_of(source.metadata)
+        if holder is None:
+            since = self.clock.now().replace(microsecond=0)
+            holder = Attachment(storage=target.metadata.name, uid=target.metadata.uid, since=since)
+        notes = {**attached_to(holder), FENCE: self.fence()}
+        patch = {"metadata": {**identity(source.metadata), "annotations": notes}}
+        self.caches.storages.wrote(await self.client.patch(GPU_STORAGES, source.metadata.key, patch))
+
+
+def _is_held_by(holder: Attachment, target: GPUStorage) -> bool:
+    return bool(holder.uid) and (holder.storage, holder.uid) == (target.metadata.name, target.metadata.uid)
+
+
+def _reason(source: GPUStorage) -> str:
+    """Not the message: two storages that wait for each other would repeat each other's words without end."""
+    ready = find_condition(source.status.conditions, READY)
+    return f": {ready.reason}" if ready is not None else ""

@@ -1,0 +1,172 @@
+"""Fills the volume of a storage before its first use, with a Job for each attempt.
+
+An attempt goes through these steps, each in a reconcile of its own, and a crash between any two of them is harmless:
+
+1. The Job is created suspended, under a name that only this attempt has.
+2. The status names it. From now on the attempt counts: a Job that is gone later has failed.
+3. The source of a copy is held, and the Job is resumed on the version that was seen.
+4. The Job ends, and the status says how. That is final for this attempt.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, Prepare
+from gpu_runtime.api.v1alpha1.reasons import STORAGE_PREPARE_PENDING
+from gpu_runtime.api.v1alpha1.rules import prepare_errors
+from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.controllers.caches import BY_UID, Caches
+from gpu_runtime.controllers.child_kinds.jobs import JOBS, Job
+from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim
+from gpu_runtime.controllers.child_kinds.workloads import PODS, PodView
+from gpu_runtime.controllers.gpustorage.copy_progress import EVERY_SECONDS, CopyProgress
+from gpu_runtime.controllers.gpustorage.copy_source import CopySource, SourceBusy, SourceMissing
+from gpu_runtime.controllers.gpustorage.phases import Prepared
+from gpu_runtime.controllers.gpustorage.prepare_status import Attempt, invalid, observed, pending, settled, vanished
+from gpu_runtime.controllers.gpustorage.resources.prepare_job import prepare_job
+from gpu_runtime.controllers.labels import CONTROLLED_BY, is_controlled_by
+from gpu_runtime.controllers.readiness import Blocked, in_words, reported_as
+from gpu_runtime.kube.child_writer import ChildWriter
+from gpu_runtime.kube.children import check_ownership, identity
+from gpu_runtime.kube.client import Client, Query
+from gpu_runtime.kube.errors import AlreadyExists, NotFound
+
+ENDED = ("Succeeded", "Failed")
+REFUSED_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class JobPrepare:
+    """Reads caches; reads live before something begins that cannot be undone."""
+
+    client: Client
+    caches: Caches
+    children: ChildWriter[GPUStorage]
+    source: CopySource
+    progress: CopyProgress
+    settings: ControllerManagerSettings
+
+    async def run(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Prepared:
+        if (final := settled(storage)) is not None:
+            return final
+        prepare, attempt = storage.spec.prepare, Attempt.of(storage)
+        assert prepare is not None
+        if problems := in_words(prepare_errors(prepare, storage.metadata.name)):
+            return invalid(storage, problems)
+        try:
+            job = await self._find(storage, attempt)
+            if job is None:
+                return await self._create(storage, prepare, attempt, claim)
+            if job.spec.suspend and not job.is_over:
+                if not attempt.is_recorded:
+                    return pending(storage, attempt, "about to begin")
+                if attempt.ran:
+                    return vanished(storage, attempt)
+                if claim is None:
+                    return pending(storage, attempt, "waiting for its volume")
+                job = await self._resume(storage, prepare, job)
+        except (SourceBusy, SourceMissing) as waits:
+            return pending(storage, attempt, str(waits))
+        return await self._observe(storage, prepare, attempt, job)
+
+    async def end(self, storage: GPUStorage) -> bool:
+        if storage.spec.prepare is None:
+            return True
+        self.progress.forget(storage.metadata.uid)
+        for job in await self._live_jobs(storage):
+            await self._delete(job.metadata)
+        return not await self._live_jobs(storage) and not await self._working_pods(storage)
+
+    async def _find(self, storage: GPUStorage, attempt: Attempt) -> Job | None:
+        """The Job of the attempt. That one which the status names is gone is decided by a live read only."""
+        key = Key(storage.metadata.namespace, attempt.job)
+        job = self.caches.jobs.get(key)
+        if job is None and attempt.is_recorded:
+            with suppress(NotFound):
+                job = await self.client.get(JOBS, key)
+        return job if job is not None and is_controlled_by(job.metadata, storage.metadata) else None
+
+    async def _create(
+        self, storage: GPUStorage, prepare: Prepare, attempt: Attempt, claim: PersistentVolumeClaim | None
+    ) -> Prepared:
+        if attempt.is_recorded:
+            return vanished(storage, attempt)
+        if claim is None:
+            return pending(storage, None, "waiting for its volume")
+        try:
+            if prepare.fromStorageName is not None:
+                await self.source.look(storage, prepare.fromStorageName)
+        except SourceBusy as waits:
+            return pending(storage, None, str(waits))
+        except SourceMissing as missing:
+            return invalid(storage, [str(missing)])
+        desired = prepare_job(storage, prepare, attempt.job, self.settings)
+        try:
+            with reported_as(STORAGE_PREPARE_PENDING):
+                await self._make(storage, desired)
+        except Blocked as blocked:
+            return pending(storage, None, str(blocked), blocked.seconds or REFUSED_SECONDS)
+        return pending(storage, attempt, "about to begin")
+
+    async def _make(self, storage: GPUStorage, desired: Job) -> None:
+        for earlier in self.caches.jobs.find(BY_UID, storage.metadata.uid):
+            if earlier.metadata.name != desired.metadata.name:
+                await self._delete(earlier.metadata)
+        try:
+            await self.children.create(storage, JOBS, desired, self.caches.jobs)
+        except AlreadyExists:  # an answer was lost, or the cache is behind; or it is not ours
+            live = await self.client.get(JOBS, desired.metadata.key)
+            check_ownership(JOBS, desired, live)
+            self.caches.jobs.wrote(live)
+
+    async def _resume(self, storage: GPUStorage, prepare: Prepare, job: Job) -> Job:
+        """Starts the Job that was seen. Whatever is checked here is read after the Job was."""
+        if earlier := await self._working_pods(storage, but_of=job):
+            raise SourceBusy(f"pod {earlier[0].metadata.name} of an earlier attempt still ends")
+        if prepare.fromStorageName is not None:
+            await self.source.hold(storage, prepare.fromStorageName)
+        patch = {"metadata": identity(job.metadata), "spec": {"suspend": False}}
+        return self.caches.jobs.wrote(await self.client.patch(JOBS, job.metadata.key, patch))
+
+    async def _observe(self, storage: GPUStorage, prepare: Prepare, attempt: Attempt, job: Job) -> Prepared:
+        pods = self.caches.pods.find(BY_UID, storage.metadata.uid) if not job.is_over else await self._pods(storage)
+        own = [pod for pod in pods if is_controlled_by(pod.metadata, job.metadata)]
+        copies = prepare.fromStorageName is not None
+        if job.is_over:
+            known = await self.progress.read(own[0].metadata.key) if copies and own else None
+            self.progress.forget(storage.metadata.uid)
+            return observed(storage, attempt, job, own, known)
+        running = next((pod for pod in own if pod.status.phase == "Running"), None)
+        if not copies or running is None:
+            return observed(storage, attempt, job, own, None)
+        known = await self.progress.of(storage.metadata.uid, running.metadata.key)
+        said = observed(storage, attempt, job, own, known)
+        return Prepared(said.status, said.condition, again=EVERY_SECONDS)
+
+    async def _live_jobs(self, storage: GPUStorage) -> list[Job]:
+        selector = f"{CONTROLLED_BY}={storage.metadata.uid}"
+        return (await self.client.list(Query(JOBS, storage.metadata.namespace, labels=selector))).items
+
+    async def _pods(self, storage: GPUStorage) -> list[PodView]:
+        """All pods of the storage, live: a cache may not show yet how the last one ended."""
+        selector = f"{CONTROLLED_BY}={storage.metadata.uid}"
+        return (await self.client.list(Query(PODS, storage.metadata.namespace, labels=selector))).items
+
+    async def _working_pods(self, storage: GPUStorage, but_of: Job | None = None) -> list[PodView]:
+        """Pods of Jobs of this storage that may still write to the volume."""
+        return [
+            pod
+            for pod in await self._pods(storage)
+            if (owner := pod.metadata.controller) is not None
+            and owner.kind == JOBS.kind
+            and pod.status.phase not in ENDED
+            and (but_of is None or owner.uid != but_of.metadata.uid)
+        ]
+
+    async def _delete(self, job: ObjectMeta) -> None:
+        """With its pods: by default the server would leave the pods of a Job behind."""
+        with suppress(NotFound):
+            await self.client.delete(JOBS, job.key, uid=job.uid, propagation="Background")
