@@ -21,7 +21,7 @@ from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVIC
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.gpustorage.resources import accessor
-from gpu_runtime.controllers.gpustorage.resources.claim import claim
+from gpu_runtime.controllers.gpustorage.resources.claim import new_claim
 from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
 from gpu_runtime.kube import Forbidden
 from gpu_runtime.kube.client import document_of
@@ -56,7 +56,7 @@ def a_class(mode: str = "Immediate") -> Builder:
     return Builder({**document, "provisioner": "rbd.csi.ceph.com", "volumeBindingMode": mode})
 
 
-CLAIM = Builder(document_of(CLAIMS, claim(PLAIN.object(), Quantity.parse("20Gi"), SETTINGS))).with_uid("claim-uid")
+CLAIM = Builder(document_of(CLAIMS, new_claim(PLAIN.object(), Quantity.parse("20Gi"), SETTINGS))).with_uid("claim-uid")
 BOUND = CLAIM.spec(volumeName="pv-1").status(phase="Bound", capacity={"storage": "20Gi"})
 VOLUME = (BOUND, a_class())
 
