@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 
-from equipment.builders import a_storage
+from equipment.builders import a_storage, a_unit
 from equipment.builders.base import Builder, new_document
 from equipment.builders.product import StorageBuilder
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, FENCE, STORAGE_FINALIZER, STORAGE_RECOVERY_NONCE
 from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to
-from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, Prepare
 from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
 from gpu_runtime.controllers.child_kinds.jobs import JOBS
 from gpu_runtime.controllers.gpustorage.copy_progress import EVERY_SECONDS
 from gpu_runtime.controllers.gpustorage.prepare_status import copy_ended
-from gpu_runtime.controllers.gpustorage.resources.prepare_job import job_name, prepare_job, prepare_labels
+from gpu_runtime.controllers.gpustorage.resources.prepare_job import (
+    job_name,
+    prepare_job,
+    prepare_labels,
+    prepare_policy,
+)
+from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.kube.client import document_of
 from unit.controllers.table import CLOCK, SETTINGS, Row, World, check
 from unit.controllers.test_gpustorage_table import CLASS, WAITS, a_claim, bound
@@ -80,6 +86,7 @@ JOB, COPY_JOB = job_of(IMAGED), job_of(COPIED)
 NAME, COPY_NAME = JOB.name, COPY_JOB.name
 RECOVERING = named(IMAGED, "Failed", recoveryPhase="Required", message="no").annotated({STORAGE_RECOVERY_NONCE: "n1"})
 RECOVERY_NAME = job_of(RECOVERING).name
+POLICY = f"create NetworkPolicy {prepare_policy(IMAGED.object(), Prepare(), SETTINGS).metadata.name}"
 PENDING, RUNNING = ("Pending", "StoragePreparePending"), ("Pending", "StoragePrepareRunning")
 FAILED = ("Failed", "StoragePrepareFailed")
 
@@ -96,7 +103,7 @@ def prepare_status(phase: str, storage: StorageBuilder = IMAGED, **fields: Any) 
 ROWS: dict[str, Row] = {
     "the first attempt is created suspended, and the status names it": Row(
         [IMAGED, CLAIM, CLASS],
-        [f"create Job {NAME}", "status GPUStorage data"],
+        [POLICY, f"create Job {NAME}", "status GPUStorage data"],
         *PENDING,
         status={**prepare_status("Pending", message="about to begin"), "mountable": None},
     ),
@@ -117,7 +124,7 @@ ROWS: dict[str, Row] = {
         again=300.0,
     ),
     "a prepare is the first consumer of a volume that waits for one": Row(
-        [IMAGED, a_claim(), WAITS], [f"create Job {NAME}", "status GPUStorage data"], *PENDING
+        [IMAGED, a_claim(), WAITS], [POLICY, f"create Job {NAME}", "status GPUStorage data"], *PENDING
     ),
     "the pod that fills the volume runs": Row(
         [named(IMAGED), CLAIM, CLASS, resumed(JOB), a_pod(JOB, "Running")],
@@ -200,7 +207,7 @@ ROWS: dict[str, Row] = {
     ),
     "a recovery deletes the Job that failed and begins a new one": Row(
         [RECOVERING, CLAIM, CLASS, failed(JOB)],
-        [f"delete Job {NAME}", f"create Job {RECOVERY_NAME}", "status GPUStorage data"],
+        [POLICY, f"delete Job {NAME}", f"create Job {RECOVERY_NAME}", "status GPUStorage data"],
         *PENDING,
         status=prepare_status("Pending", RECOVERING, recoveryPhase="Running", message="about to begin"),
     ),
@@ -412,3 +419,20 @@ def test_a_recovery_clears_the_volume_and_a_first_attempt_does_not() -> None:
     assert words(IMAGED.annotated(again)) == [["gpu-runtime", "files", "clear", "/workspace"], ["fill"]]
     assert words(COPIED) == [["gpu-runtime", "files", "copy", "/source", "/target"]]
     assert words(COPIED.annotated(again)) == [["gpu-runtime", "files", "copy", "/source", "/target", "--clear"]]
+
+
+def test_a_copy_reaches_nobody_and_an_image_what_a_unit_reaches() -> None:
+    def policy(storage: StorageBuilder) -> Any:
+        asking = storage.object()
+        assert asking.spec.prepare is not None
+        return prepare_policy(asking, asking.spec.prepare, SETTINGS).spec
+
+    assert (policy(COPIED).policyTypes, policy(COPIED).egress) == (["Ingress", "Egress"], [])
+    unit = network_policy(a_unit("demo").object(), SETTINGS)
+    assert unit is not None
+    assert policy(IMAGED).egress == unit.spec.egress
+
+
+def test_a_policy_selects_the_pods_of_the_job() -> None:
+    pods = job_of(IMAGED).document()["spec"]["template"]["metadata"]["labels"]
+    assert prepare_policy(IMAGED.object(), Prepare(), SETTINGS).spec.podSelector.matchLabels.items() <= pods.items()

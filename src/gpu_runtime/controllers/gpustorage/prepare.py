@@ -20,13 +20,14 @@ from gpu_runtime.api.v1alpha1.rules import prepare_errors
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.jobs import JOBS, Job
+from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim
 from gpu_runtime.controllers.child_kinds.workloads import PODS, PodView
 from gpu_runtime.controllers.gpustorage.copy_progress import EVERY_SECONDS, CopyProgress
 from gpu_runtime.controllers.gpustorage.copy_source import CopySource, SourceBusy, SourceMissing
 from gpu_runtime.controllers.gpustorage.phases import Prepared
 from gpu_runtime.controllers.gpustorage.prepare_status import Attempt, invalid, observed, pending, settled, vanished
-from gpu_runtime.controllers.gpustorage.resources.prepare_job import prepare_job
+from gpu_runtime.controllers.gpustorage.resources.prepare_job import prepare_job, prepare_policy
 from gpu_runtime.controllers.labels import CONTROLLED_BY, is_controlled_by
 from gpu_runtime.controllers.readiness import Blocked, in_words, reported_as
 from gpu_runtime.kube.child_writer import ChildWriter
@@ -103,9 +104,11 @@ class JobPrepare:
             return pending(storage, None, str(waits))
         except SourceMissing as missing:
             return invalid(storage, [str(missing)])
+        policy = prepare_policy(storage, prepare, self.settings)
         desired = prepare_job(storage, prepare, attempt.job, self.settings)
         try:
             with reported_as(STORAGE_PREPARE_PENDING):
+                await self.children.ensure(storage, NETWORK_POLICIES, policy, self.caches.policies)
                 await self._make(storage, desired)
         except Blocked as blocked:
             return pending(storage, None, str(blocked), blocked.seconds or REFUSED_SECONDS)

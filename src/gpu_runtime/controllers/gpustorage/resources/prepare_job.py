@@ -1,4 +1,4 @@
-"""The Job that fills the volume of a storage. Pure: same input, same bytes."""
+"""The Job that fills the volume of a storage, and what its pod may reach. Pure: same input, same bytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from gpu_runtime.api.v1alpha1.labels import GPU_STORAGE_APP, STORAGE_PREPARE
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.child_kinds import pod_template as pod
 from gpu_runtime.controllers.child_kinds.jobs import Job, JobSpec
+from gpu_runtime.controllers.child_kinds.network import NetworkPolicy, NetworkPolicySpec
+from gpu_runtime.controllers.child_kinds.workloads import LabelSelector
+from gpu_runtime.controllers.gpuunit.resources.network_policy import outward
 from gpu_runtime.controllers.labels import CONTROLLED_BY, child_labels
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
+from gpu_runtime.controllers.runtime_pod import tolerations
 
 CONTAINER = "prepare"
 CLEAR_CONTAINER = "clear"
 WORKSPACE, SOURCE, TARGET = "/workspace", "/source", "/target"
 GRACE_SECONDS = 5
-ROOT = 0
+CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"]
+"""What it takes to read every file and to write it with owner, permissions and capabilities of its own."""
 SIZE = pod.Resources(requests={"cpu": "100m", "memory": "128Mi"})
 
 
@@ -37,20 +42,28 @@ def prepare_labels(storage: GPUStorage) -> dict[str, str]:
     return {**labels, CONTROLLED_BY: storage.metadata.uid}
 
 
+def prepare_policy(storage: GPUStorage, prepare: Prepare, settings: ControllerManagerSettings) -> NetworkPolicy:
+    """An image of the user may reach what a unit may reach, and a copy nobody. Nobody reaches either."""
+    return NetworkPolicy(
+        metadata=_meta(storage, derived("prepare", storage.metadata.uid)),
+        spec=NetworkPolicySpec(
+            podSelector=LabelSelector(
+                matchLabels={STORAGE_PREPARE: storage.metadata.name, CONTROLLED_BY: storage.metadata.uid}
+            ),
+            policyTypes=["Ingress", "Egress"],
+            egress=outward(settings) if prepare.fromImage is not None else [],
+        ),
+    )
+
+
 def prepare_job(storage: GPUStorage, prepare: Prepare, name: str, settings: ControllerManagerSettings) -> Job:
     """The Job as it is created: suspended.
 
     A creation that comes late, when the source belongs to somebody else or the storage is filled already, then starts
     nothing. The one that is to run is resumed, by its version.
     """
-    meta = storage.metadata
     return Job(
-        metadata=ObjectMeta(
-            name=name,
-            namespace=meta.namespace,
-            labels=prepare_labels(storage),
-            ownerReferences=[controller_reference(GPU_STORAGES.api_version, GPU_STORAGES.kind, meta)],
-        ),
+        metadata=_meta(storage, name),
         spec=JobSpec(
             suspend=True,
             backoffLimit=0,  # a second run would find the files of the first
@@ -66,6 +79,15 @@ def prepare_job(storage: GPUStorage, prepare: Prepare, name: str, settings: Cont
     )
 
 
+def _meta(storage: GPUStorage, name: str) -> ObjectMeta:
+    return ObjectMeta(
+        name=name,
+        namespace=storage.metadata.namespace,
+        labels=prepare_labels(storage),
+        ownerReferences=[controller_reference(GPU_STORAGES.api_version, GPU_STORAGES.kind, storage.metadata)],
+    )
+
+
 def _image_pod(storage: GPUStorage, prepare: Prepare, settings: ControllerManagerSettings) -> pod.PodSpec:
     """The user's image. A recovery empties the volume first, with an image of ours."""
     mounts = [pod.VolumeMount(name="target", mountPath=WORKSPACE)]
@@ -77,7 +99,9 @@ def _image_pod(storage: GPUStorage, prepare: Prepare, settings: ControllerManage
         command=prepare.command,
         args=prepare.args,
         resources=SIZE,
-        securityContext=_security(),
+        securityContext=pod.ContainerSecurity(
+            allowPrivilegeEscalation=False, seccompProfile=pod.SeccompProfile(type="RuntimeDefault")
+        ),
         volumeMounts=mounts,
         terminationMessagePolicy="FallbackToLogsOnError",
     )
@@ -98,14 +122,20 @@ def _copying_pod(storage: GPUStorage, source: str, settings: ControllerManagerSe
 def _ours(
     name: str, words: list[str], mounts: list[pod.VolumeMount], settings: ControllerManagerSettings
 ) -> pod.Container:
-    """A container that runs `gpu-runtime files` as root: the files may belong to anybody, and keep their owners."""
+    """A container that runs `gpu-runtime files` as root: files belong to any user and keep their owners."""
     return pod.Container(
         name=name,
         image=settings.storage.image,
         imagePullPolicy="IfNotPresent",
         command=["gpu-runtime", "files", *words],
         resources=SIZE,
-        securityContext=_security(ROOT),
+        securityContext=pod.ContainerSecurity(
+            allowPrivilegeEscalation=False,
+            seccompProfile=pod.SeccompProfile(type="RuntimeDefault"),
+            runAsUser=0,
+            capabilities=pod.Capabilities(add=CAPABILITIES, drop=["ALL"]),
+            readOnlyRootFilesystem=True,
+        ),
         volumeMounts=mounts,
         terminationMessagePolicy="FallbackToLogsOnError",
     )
@@ -117,6 +147,7 @@ def _pod(
     settings: ControllerManagerSettings,
     first: list[pod.Container] | None = None,
 ) -> pod.PodSpec:
+    claimed = [each for spec in settings.specs.values() for each in tolerations(spec)]
     return pod.PodSpec(
         initContainers=first or [],
         containers=containers,
@@ -125,15 +156,9 @@ def _pod(
         enableServiceLinks=False,
         terminationGracePeriodSeconds=GRACE_SECONDS,
         priorityClassName=settings.units.priorityClassName,
+        # A volume may be bound to a node that only units tolerate.
+        tolerations=[each for at, each in enumerate(claimed) if each not in claimed[:at]],
         volumes=volumes,
-    )
-
-
-def _security(user: int | None = None) -> pod.ContainerSecurity:
-    return pod.ContainerSecurity(
-        allowPrivilegeEscalation=False,
-        runAsUser=user,
-        seccompProfile=pod.SeccompProfile(type="RuntimeDefault"),
     )
 
 

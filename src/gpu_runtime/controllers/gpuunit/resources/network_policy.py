@@ -24,17 +24,22 @@ def network_policy(unit: GPUUnit, settings: ControllerManagerSettings) -> Networ
     """Keeps the user's program away from cluster networks and other tenants. None for stock: it runs no program."""
     if is_stock(unit, settings):
         return None
+    return NetworkPolicy(
+        metadata=child_meta(unit),
+        spec=NetworkPolicySpec(
+            podSelector=LabelSelector(matchLabels=selector(unit)),
+            policyTypes=["Egress"],
+            egress=outward(settings),
+        ),
+    )
+
+
+def outward(settings: ControllerManagerSettings) -> list[EgressRule]:
+    """What a user's program may reach."""
     network = settings.network
     resolvers = [
         Peer(namespaceSelector=LabelSelector(matchLabels={NAMESPACE_NAME: network.dnsNamespace})),
         *(Peer(ipBlock=IpBlock(cidr=cidr)) for cidr in network.dnsCIDRs),
     ]
     outside = Peer(ipBlock=IpBlock(cidr="0.0.0.0/0", except_=sorted(set(network.blockedEgressCIDRs))))
-    return NetworkPolicy(
-        metadata=child_meta(unit),
-        spec=NetworkPolicySpec(
-            podSelector=LabelSelector(matchLabels=selector(unit)),
-            policyTypes=["Egress"],
-            egress=[EgressRule(to=resolvers, ports=DNS), EgressRule(to=[outside])],
-        ),
-    )
+    return [EgressRule(to=resolvers, ports=DNS), EgressRule(to=[outside])]
