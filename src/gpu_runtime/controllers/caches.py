@@ -115,10 +115,9 @@ def _mounted(unit: GPUUnit) -> Iterable[str]:
 
 def _holder(storage: GPUStorage) -> Iterable[str]:
     holder = attachment_of(storage.metadata)
-    if holder is None:
+    if holder is None or not holder.unit:
         return ()
-    kind, name = ("storage", holder.storage) if holder.storage else ("unit", holder.unit)
-    return (f"{kind} {Key(storage.metadata.namespace, name)}",)
+    return (str(Key(storage.metadata.namespace, holder.unit)),)
 
 
 def _copy_source(storage: GPUStorage) -> tuple[str, ...]:

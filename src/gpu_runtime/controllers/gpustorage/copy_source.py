@@ -7,14 +7,13 @@ it saw. Who frees the record touches the Job first, so a resumption that was dec
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import FENCE
-from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of, new_fence
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.controllers.caches import Caches
@@ -33,10 +32,6 @@ class SourceBusy(Exception):
     """The source cannot be copied now; a change of it brings the target back."""
 
 
-def _new_fence() -> str:
-    return secrets.token_hex(8)
-
-
 @dataclass(frozen=True)
 class CopySource:
     """Reads the source live: a cached record may name a holder that left, or none where there is one."""
@@ -44,7 +39,7 @@ class CopySource:
     client: Client
     caches: Caches
     clock: Clock
-    fence: Callable[[], str] = _new_fence
+    fence: Callable[[], str] = new_fence
 
     async def look(self, target: GPUStorage, name: str) -> GPUStorage:
         """The source, if the target may copy it now. Raises SourceMissing or SourceBusy otherwise."""

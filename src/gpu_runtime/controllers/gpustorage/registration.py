@@ -74,10 +74,7 @@ def add_gpu_storages(
         return [storage.metadata.key for storage in caches.storages.find(BY_CLASS, changed.metadata.name)]
 
     def held_by_unit(unit: GPUUnit) -> Iterable[Key]:
-        return [each.metadata.key for each in caches.storages.find(BY_HOLDER, f"unit {unit.metadata.key}")]
-
-    def held_by_storage(target: GPUStorage) -> Iterable[Key]:
-        return [each.metadata.key for each in caches.storages.find(BY_HOLDER, f"storage {target.metadata.key}")]
+        return [each.metadata.key for each in caches.storages.find(BY_HOLDER, str(unit.metadata.key))]
 
     def runs_for(child: PodView | ReplicaSetView) -> Iterable[Key]:
         uids = controlled_by(child.metadata.labels)
@@ -93,7 +90,6 @@ def add_gpu_storages(
     sources: list[Source[Any]] = [
         primary(caches.storages.store),
         mapped(caches.units.store, held_by_unit),
-        mapped(caches.storages.store, held_by_storage),
         # Primary, so that a start also finds claims whose storage is gone. Both have the same name.
         replace(owned_by_annotation(caches.claims.store, GPU_STORAGES, OWNER), is_primary=True),
         mapped(caches.classes, of_class),
