@@ -1,4 +1,4 @@
-"""The HTTP face: every request ends here, and every failure leaves as a Status."""
+"""The HTTP entry point: handles every request and answers every failure with a Status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_STREAMS = {
     "portforward": AT_ITS_ADDRESS,
     "proxy": AT_ITS_ADDRESS,
 }
-"""What needs a connection in both directions, and what to do in its place."""
+"""Subresources that need a two-way connection, each with the alternative that the error message names."""
 LARGEST_BODY = 3 * 1024 * 1024
 
 Handler = Callable[[Cluster, Call], Awaitable[web.StreamResponse]]
@@ -96,7 +96,7 @@ class Api:
         self._openapi = OpenApi(cluster.registry)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Every request; nothing that a client sends ends in a traceback."""
+        """Handles one request. No input of a client causes a traceback."""
         answer = await self._answer(request)
         self._health.answered(request.method, answer.status)
         if isinstance(answer, web.Response) and wants_yaml(request.headers.get("Accept", "")):
@@ -112,7 +112,7 @@ class Api:
             return await self._resource(request, target)
         except Status as status:
             if request.method != "GET":
-                # A refusal may rest on a write that is not on disk yet, and must not be all that a crash leaves of it.
+                # The refusal may depend on a write that is not on disk yet and that a crash would undo: wait for it.
                 await self._cluster.store.settled()
             return _failed(status)
         except WriteFailed as failure:
@@ -157,7 +157,7 @@ class Api:
         try:
             return await handler(self._cluster, call)
         except Status as refused:
-            refused.headers.extend(call.headers())  # what was found before it was refused
+            refused.headers.extend(call.headers())  # warnings from before the refusal
             raise
 
     def _subresource(self, request: web.BaseRequest, kind: Kind, target: Target) -> Handler | None:
@@ -170,7 +170,7 @@ class Api:
         return SUBRESOURCES.get((target.subresource, request.method))
 
     def _document(self, request: web.BaseRequest) -> web.Response:
-        """Everything that is not about objects: discovery, OpenAPI, health."""
+        """Answers requests that are not about objects: discovery, OpenAPI, health."""
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         if request.rel_url.raw_path.startswith(("/api/", "/apis/")) and "//" in request.rel_url.raw_path:

@@ -1,4 +1,4 @@
-"""Who may speak: one administrator, by token or by client certificate."""
+"""Authentication: one administrator, by token or by client certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
 
 class Authenticator:
-    """Lets in who holds the token or a certificate that our CA signed; the TLS layer has checked the latter."""
+    """Accepts the token, or a certificate that our CA signed: the TLS layer has verified it."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()

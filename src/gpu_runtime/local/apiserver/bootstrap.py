@@ -1,4 +1,4 @@
-"""What a user expects to find in a fresh cluster."""
+"""The objects that every new cluster has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRIORITY_CLASSES = {
 
 
 def bootstrap(cluster: Cluster, port: int) -> None:
-    """Creates what is missing; what is there stays as it is."""
+    """Creates the missing objects. Does not change existing ones."""
     for name in NAMESPACES:
         create_missing(cluster, "", "namespaces", "", {"metadata": {"name": name}})
     for name, (value, text) in PRIORITY_CLASSES.items():
@@ -41,7 +41,7 @@ def bootstrap(cluster: Cluster, port: int) -> None:
 
 
 def create_missing(cluster: Cluster, group: str, plural: str, namespace: str, document: Object) -> None:
-    """Creates an object unless one of its name is there."""
+    """Creates an object unless one with its name exists."""
     kind = cluster.registry.find(group, "v1", plural)
     assert kind is not None
     if cluster.store.current(kind.resource, kind.key(namespace, document["metadata"]["name"])) is not None:

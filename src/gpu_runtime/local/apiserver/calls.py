@@ -76,7 +76,7 @@ class Call:
         return json_response(body, status, self.headers())
 
     def headers(self) -> CIMultiDict[str]:
-        """One Warning header for each warning; what a client made up must not break the header or fill it."""
+        """One Warning header for each warning. Warnings may quote the client, so they are escaped and cut."""
         found: CIMultiDict[str] = CIMultiDict()
         left = LONGEST_WARNINGS
         for text in dict.fromkeys(self.warnings):

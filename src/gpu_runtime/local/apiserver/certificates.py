@@ -24,7 +24,7 @@ ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1")
 
 @dataclass(frozen=True)
 class Certificates:
-    """Where the PEM files of one server stand."""
+    """The paths of one server's PEM files."""
 
     ca: Path
     server: Path
@@ -38,7 +38,7 @@ class Certificates:
 
 
 def ensure(folder: Path, now: datetime | None = None) -> Certificates:
-    """The certificates in `folder`; all are made anew when one is missing, expired or about to be."""
+    """The certificates in `folder`. All are created again when one is missing or expires soon."""
     found = Certificates.under(folder)
     now = now or datetime.now(UTC)
     try:
@@ -55,7 +55,7 @@ def ensure(folder: Path, now: datetime | None = None) -> Certificates:
 
 
 def _ends(until: Path, now: datetime) -> bool:
-    """Whether the certificates are about to expire; noted beside them, to save loading a library."""
+    """Whether the certificates expire soon. A file beside them has the time: reading it saves loading a library."""
     try:
         return datetime.fromisoformat(until.read_text()) - _RENEW_BEFORE < now
     except (OSError, ValueError):

@@ -55,7 +55,7 @@ class Channels:
         await self.socket.prepare(request)
 
     async def run(self, shell: Shell) -> None:
-        """Carries all streams until the command has ended and its output is sent; ends it when the client goes."""
+        """Copies all streams until the command has ended and its output is sent. Ends it if the client goes."""
         listening = asyncio.create_task(self._listen(shell))
         speaking = asyncio.create_task(self._speak(shell))
         try:
@@ -91,7 +91,7 @@ class Channels:
         return ended.result()
 
     async def _copy(self, channel: int, stream: Readable) -> None:
-        """Reads on only when the client has room: a slow client makes the command wait and fills no memory here."""
+        """Reads more only when the client has room: a slow client makes the command wait and uses no memory here."""
         head = bytes([channel])
         while data := await stream.read():
             await self.socket.send_bytes(head + data)

@@ -17,7 +17,7 @@ DELETED_APART = {"customresourcedefinitions", "namespaces"}  # kube-apiserver ha
 
 
 class Deletion:
-    """What became of one delete: `obj` as it was last, and whether it is gone."""
+    """The result of one delete: the last state of the object, and whether it is gone."""
 
     __slots__ = ("gone", "obj", "write")
 
@@ -73,7 +73,7 @@ class Deleter:
             write = self._write(kind, key, obj, before, options)
             return Deletion(obj, False, write)
         if graceful is not None:
-            # The end of a pod is two steps to a watcher, as on the real server: marked, then gone.
+            # A watcher sees two events for the end of a pod, as on the real server: modified, then deleted.
             self._write(kind, key, obj, before, options)
         last = dict(obj)
         write = None if options.dry_run else self._store.write(kind.resource, key, obj, deleted=True)
@@ -85,7 +85,7 @@ class Deleter:
         return self._store.write(kind.resource, key, obj)
 
     def _grace(self, kind: Kind, obj: Object, options: DeleteOptions) -> tuple[int | None, bool]:
-        """Seconds that the object still has (None: the kind knows no grace), and whether an earlier delete decides."""
+        """The grace period in seconds (None: the kind has none), and whether an earlier delete has set it."""
         meta = obj["metadata"]
         asked = kind.strategy.grace(obj, options.grace)
         if asked is None:

@@ -86,7 +86,7 @@ def repeated_fields(body: bytes) -> list[str]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it was written."""
+    """The fields of a JSON object in order, repeated ones included."""
 
 
 def _has_repeated(body: bytes) -> bool:
@@ -106,7 +106,7 @@ def _has_repeated(body: bytes) -> bool:
 
 
 def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> Object:
-    """Refuses a document of another kind or version than the path's; of a custom kind, one that says none."""
+    """Refuses a document whose kind or version differs from the path's. A custom object must have both."""
     if document is None and not custom:
         return {}
     if not isinstance(document, dict):
@@ -130,7 +130,7 @@ def check_type(document: Any, kind: str, api_version: str, *, custom: bool) -> O
 
 
 def _typed(document: Object) -> Object:
-    """A custom object says what it is; whether it is the right thing is judged with all else that it says."""
+    """Requires the kind and version of a custom object. Validation checks later whether they are the right ones."""
     if not document.get("kind"):
         raise bad_request("Object 'Kind' is missing in the document")
     version = document.get("apiVersion", "")

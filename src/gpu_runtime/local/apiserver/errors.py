@@ -1,4 +1,4 @@
-"""What a request can be answered with instead of success: `Status` objects in the real server's words."""
+"""Error answers: `Status` objects with the messages of the real server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Status(Exception):
         self.details = details
         self.headers = CIMultiDict(headers or {})
         self.token = ""
-        """Where an expired list can go on, inconsistently."""
+        """The continue token by which an expired list can go on, inconsistently."""
 
     def wire(self) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Events are kept for an hour, as on a real cluster; nobody would delete them otherwise."""
+"""Deletes Events after an hour, as on a real cluster: nothing else deletes them."""
 
 from __future__ import annotations
 

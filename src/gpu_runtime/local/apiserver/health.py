@@ -1,4 +1,4 @@
-"""What a server says about itself: whether the whole cluster can work, and how much was asked of it."""
+"""`/readyz` and `/metrics`: whether the whole cluster works, and counters of requests."""
 
 from __future__ import annotations
 

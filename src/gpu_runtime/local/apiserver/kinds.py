@@ -22,24 +22,24 @@ class Format(Protocol):
     def complete(self, obj: Object) -> Object: ...
 
     def stands(self, version: int) -> bool:
-        """Whether what was stored as that version is shown as it is."""
+        """Whether an object of this version is served as it is stored."""
         ...
 
     def view(self, obj: Object) -> Object:
-        """A stored object as it is shown; may change its argument."""
+        """A stored object as clients see it; may change its argument."""
         ...
 
     def restored(self, obj: Object) -> Object:
-        """A shown object as `read` gave it."""
+        """An object that `view` returned, in the form that `read` returns."""
         ...
 
     def choice_causes(self, obj: Object) -> list[Cause]:
-        """Texts outside of the status that are none of those that their fields allow."""
+        """Causes for enum values outside of the status that their fields do not allow."""
         ...
 
 
 class BuiltinFormat:
-    """A built-in kind: Go's types decide."""
+    """Documents of a built-in kind follow Go's types."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

@@ -1,4 +1,4 @@
-"""The administrator's way in: a token, and the kubeconfig that carries it."""
+"""The administrator's token, and the kubeconfig that contains it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _JUDGED_IN_CODE = (
     "StorageClass.reclaimPolicy",
     "Taint.effect",
 )
-"""Choices that the real server reports in another way than all others."""
+"""Enums that the real server reports in a different way than all others."""
 
 
 class Library:
@@ -93,7 +93,7 @@ class Library:
             case "number":
                 return Number()
             case "array":
-                # Choices of the items of a list are judged in code: where each is told differs from kind to kind.
+                # Enums of list items are checked in code: kinds differ in the field that they report.
                 items = self.node(raw["items"])
                 return Sequence(Text() if isinstance(items, Text) else items)
             case "object" if "additionalProperties" in raw:

@@ -1,4 +1,4 @@
-"""Where pod logs come from: the seam between the API server and whoever runs the containers."""
+"""Container logs: the interface between the API server and the code that runs containers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class LogQuery:
     tail_lines: int | None = None
     limit_bytes: int | None = None
     since: str = ""
-    """A time in UTC; entries of before are left out."""
+    """A time in UTC; older entries are left out."""
 
 
 def log_query(query: Query, pod: str, now: datetime) -> LogQuery:
-    """What a request asks for, refused where it makes no sense."""
+    """Parses the query of a log request. Refuses values that make no sense."""
     tail, limit, seconds = (number(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     moment = query.get("sinceTime", "")
     causes = []

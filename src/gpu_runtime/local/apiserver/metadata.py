@@ -25,7 +25,7 @@ _SERVER_SET = ("selfLink", "managedFields", "deletionTimestamp", "deletionGraceP
 
 
 def begin(obj: Object, now: str, uid: str) -> None:
-    """What the server alone decides about a new object."""
+    """Sets the fields that only the server sets on a new object."""
     metadata = obj["metadata"]
     for field in _SERVER_SET:
         metadata.pop(field, None)
@@ -109,7 +109,7 @@ def _finalizer_causes(finalizers: list[str], field: str) -> list[Cause]:
 
 
 def keep_on_update(new: dict[str, Any], old: dict[str, Any]) -> None:
-    """Sets back what no update may change, and fills in what it may leave out."""
+    """Restores fields that no update may change and fields that an update may omit."""
     new.pop("managedFields", None)
     new.pop("selfLink", None)
     if old.get("generation") is not None:
@@ -126,7 +126,7 @@ def keep_on_update(new: dict[str, Any], old: dict[str, Any]) -> None:
 
 
 def update_causes(new: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
-    """What an update of metadata may not do."""
+    """Causes for changes of metadata that no update may make."""
     found = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or []) - set(old.get("finalizers") or []))

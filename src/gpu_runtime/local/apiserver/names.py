@@ -1,4 +1,4 @@
-"""Names, labels and annotations: what the server lets them be, in its own words."""
+"""Checks names, labels and annotations, with the messages of the real server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def dns1035_label(name: str) -> list[str]:
 
 
 def path_segment(name: str) -> list[str]:
-    """What may stand in a URL: RBAC kinds."""
+    """A valid segment of a URL path: RBAC kinds."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
@@ -85,7 +85,7 @@ def qualified_name(name: str) -> list[str]:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            # Of keys and values of labels the real server counts the bytes, of names the characters.
+            # The real server counts bytes in label keys and values, and characters in names.
             found += [f"prefix part {one.replace('253 characters', '253 bytes')}" for one in dns_subdomain(parts[0])]
     elif len(parts) > 2:
         text = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with"
@@ -166,7 +166,7 @@ def annotation_causes(annotations: dict[str, str], field: str) -> list[Cause]:
 
 
 def name_causes(rule: NameRule, metadata: dict[str, Any], field: str) -> list[Cause]:
-    """Wrong names; `generateName` is judged as the beginning of a name."""
+    """Causes for invalid names; `generateName` is checked as a prefix of a name."""
     causes = []
     prefix = metadata.get("generateName", "")
     if prefix:

@@ -1,4 +1,4 @@
-"""What form of answer a client asks for."""
+"""Content negotiation: the form of answer that a client accepts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FORMS = {"Table": TABLE, "PartialObjectMetadata": PARTIAL, "PartialObjectMetada
 
 
 def wants_yaml(accept: str) -> bool:
-    """Whether YAML is the first thing that the client names and we can give."""
+    """Whether YAML is the first supported form that the client names."""
     for choice in accept.split(","):
         media = choice.split(";")[0].strip()
         if media in ("application/json", "application/*", "*/*"):
@@ -20,7 +20,7 @@ def wants_yaml(accept: str) -> bool:
 
 
 def wanted_form(accept: str) -> str:
-    """The first form of the Accept header that we can give; 406 when there is none."""
+    """The first supported form of the Accept header; 406 when there is none."""
     if not accept:
         return PLAIN
     for choice in accept.split(","):

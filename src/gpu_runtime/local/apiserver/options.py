@@ -1,4 +1,4 @@
-"""What a request asks beside its path and body: query parameters and DeleteOptions."""
+"""The options of a request: query parameters and DeleteOptions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def number(query: Query, name: str) -> int | None:
 
 
 def truth(query: Query, name: str) -> bool:
-    """A flag: as the real server reads it, whatever is there and not plainly false."""
+    """Reads a flag. As for the real server, every value that is not plainly false is true."""
     return name in query and query[name].lower() not in ("0", "false")
 
 
@@ -52,7 +52,7 @@ def version_of(text: str, *, watch: bool = False, field: str = "resourceVersion"
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Of create, update and patch."""
+    """Options of create, update and patch."""
 
     dry_run: bool = False
     validation: str = "Warn"
@@ -80,7 +80,7 @@ def dry_run_asked(query: Query, causes: list[Cause]) -> bool:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Of list and watch."""
+    """Options of list and watch."""
 
     labels: str = ""
     fields: str = ""
@@ -95,7 +95,7 @@ class ReadOptions:
 
 
 def read_options(query: Query) -> ReadOptions:
-    """Options of list and watch, refused where they contradict each other."""
+    """Parses the options of list and watch. Refuses options that contradict each other."""
     version = query.get("resourceVersion", "")
     initial = truth(query, "sendInitialEvents") if query.get("sendInitialEvents") else None
     options = ReadOptions(

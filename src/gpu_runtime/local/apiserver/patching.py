@@ -1,4 +1,4 @@
-"""From the body of a PATCH to the change that it asks for."""
+"""Parses the body of a PATCH into the change that it asks for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 
 
 def media_type(call: Call) -> str:
-    """The kind of patch, which this kind must support."""
+    """The media type of the patch; 415 when the kind does not support it."""
     media = call.content_type.split(";")[0].strip()
     if media in APPLY:
         if not call.query.get("fieldManager"):
@@ -81,7 +81,7 @@ def patch_of(call: Call, options: WriteOptions) -> Change:
 
 
 def typed(call: Call, media: str, patched: Any, own_kind: str, own_version: str) -> Any:
-    """The patched document; the real server forgives and refuses its kind and version as it does nowhere else."""
+    """Checks the kind and version of the patched document, by rules that the real server has only for patches."""
     if call.kind.custom or not isinstance(patched, dict):
         return patched
     kind, version = patched.get("kind"), patched.get("apiVersion")
@@ -102,7 +102,7 @@ def typed(call: Call, media: str, patched: Any, own_kind: str, own_version: str)
 
 
 def unreadable(patched: Any, why: Status) -> Status:
-    """The patch applies, but what it makes is not an object of the kind."""
+    """The error for a patch that applies but whose result is not an object of the kind."""
     text = why.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or why.message
     return invalid(Subject("", "", ""), "", [wrong("patch", encode(patched).decode(), text)])
 

@@ -30,7 +30,7 @@ FindNode = Callable[[str, str], Node | None]
 
 
 class NotProtobuf(Exception):
-    """The bytes are not such a document, or of a kind that has none."""
+    """The bytes are not a protobuf document, or the kind has no protobuf form."""
 
 
 def decode_document(body: bytes, find: FindNode) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Get and list: at a version, selected, in pages that agree with each other."""
+"""Get and list: at a version, by selector, in consistent pages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _unpack(token: str) -> _Token:
 
 
 async def wait_for_version(store: Store, version: int) -> None:
-    """Until the store has reached `version`; one from the future is refused after a while."""
+    """Waits until the store has reached `version`; refuses a future version after a while."""
     deadline = asyncio.get_running_loop().time() + 3
     while store.version < version:
         if asyncio.get_running_loop().time() > deadline:
@@ -90,7 +90,7 @@ async def list_page(store: Store, kind: Kind, namespace: str, options: ReadOptio
 
 
 def _first(records: list[Record], limit: int, version: int, matches: Matcher | None) -> Page:
-    """As many matching records as asked for; there is more to ask for when any record is left, matching or not."""
+    """The first `limit` matching records. The page has a continue token if any record is left, matching or not."""
     kept: list[Record] = []
     for at, record in enumerate(records, 1):
         if matches is None or matches(record):

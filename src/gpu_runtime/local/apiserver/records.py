@@ -15,7 +15,7 @@ decode = msgspec.json.Decoder().decode
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two documents are equal as JSON: to Python 1 and true are, and a write would be lost as none."""
+    """Whether two documents are equal as JSON. To Python 1 and true are equal: such a write would be lost."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):

@@ -1,4 +1,4 @@
-"""What a person may do (`kubectl auth can-i`) and who one is (`kubectl auth whoami`): there is one administrator."""
+"""Reviews for `kubectl auth can-i` and `kubectl auth whoami`: the only user is the administrator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_review(target: Target) -> bool:
 
 
 async def review(request: web.BaseRequest, target: Target, environment: Environment) -> web.Response:
-    """The same document with an answer; nothing is stored."""
+    """Answers with the review and its status; stores nothing."""
     if request.method != "POST":
         raise method_not_allowed()
     kind, api_version = KINDS[(target.group, target.plural)], f"{target.group}/v1"

@@ -1,4 +1,4 @@
-"""The scale subresource: how many, behind one common face."""
+"""The scale subresource: reads and sets the replicas of any kind that has them."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ async def get(cluster: Cluster, call: Call) -> web.StreamResponse:
         raise not_found(call.kind.subject, call.name)
     obj, path = call.kind.object(record), _paths(call.kind)["specReplicasPath"]
     if call.kind.custom and _at(obj, path) is None:
-        raise bad_request(
-            f'the spec replicas field "{path}" does not exist'
-        )  # the real server calls this its own fault
+        raise bad_request(f'the spec replicas field "{path}" does not exist')  # the real server answers 500
     return json_response(scale_of(call.kind, obj))
 
 
@@ -107,7 +105,7 @@ async def _write(cluster: Cluster, call: Call, options: str, wanted: Any) -> web
 
 
 def _read(scale: Any) -> tuple[int, str]:
-    """The wanted count and the version that it was read at, from a client's Scale."""
+    """The replicas and the resourceVersion in a client's Scale."""
     scale = check_type(scale, *_TYPE, custom=False)
     spec, meta = scale.get("spec") or {}, scale.get("metadata") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None

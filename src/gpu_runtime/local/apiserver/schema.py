@@ -25,7 +25,7 @@ class WrongType(Exception):
 
 
 class Reading:
-    """What came up while one document was read."""
+    """The unknown fields that were found while one document was read."""
 
     __slots__ = ("owner", "unknown")
 
@@ -50,11 +50,11 @@ class Node:
         return value is None
 
     def chooses(self) -> bool:
-        """Whether some text in it must be one of a few."""
+        """Whether it contains an enum."""
         return False
 
     def choice_causes(self, value: Any, path: str) -> Iterator[Cause]:  # noqa: ARG002
-        """Texts that are none of those that their fields allow."""
+        """Causes for enum values that their fields do not allow."""
         yield from ()
 
 
@@ -154,7 +154,7 @@ class IntOrText(Node):
 
 
 class Amount(Node):
-    """A quantity; in lists of resources it is not finer than a thousandth."""
+    """A quantity; in resource lists it has a precision of a thousandth."""
 
     __slots__ = ("coarse",)
     zero = "0"
@@ -288,7 +288,7 @@ class Mapping(Node):
 
 
 class SchemaOrOther(Node):
-    """A JSON Schema, or the other form that its place allows: several of them, a truth value, or names."""
+    """A JSON Schema, or the other form that its place allows: a list of schemas, a boolean, or names."""
 
     __slots__ = ("other", "schema")
 
@@ -298,13 +298,15 @@ class SchemaOrOther(Node):
 
     def read(self, value: Any, path: str, reading: Reading) -> Any:
         if isinstance(value, dict):
-            return self.schema.read(value, path, Reading())  # a decoder of its own: it does not report unknown fields
+            return self.schema.read(
+                value, path, Reading()
+            )  # Go decodes this separately and does not report unknown fields
         if self.other == "Bool":
             if not isinstance(value, bool):
                 raise WrongType("boolean or JSON schema expected")
             return value
         if not isinstance(value, list):
-            return []  # Go takes it for neither
+            return []  # Go accepts neither form
         return Sequence(self.schema if self.other == "Array" else Text()).read(value, path, reading)
 
     def complete(self, value: Any) -> Any:
@@ -341,7 +343,7 @@ class Struct(Node):
         self.always: list[tuple[str, Field]] = []
 
     def seal(self) -> None:
-        """Notes the fields that appear even when nobody set them."""
+        """Collects the fields that Go writes even when they are not set."""
         for name, field in self.fields.items():
             if field.pointer:
                 if field.always:

@@ -41,7 +41,7 @@ _TOKEN = re.compile(r"\s*(!=|==|=|!|>|<|\(|\)|,|[^\s!=<>(),]+)")
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """The terms of a label selector; 400 for what is not one."""
+    """The terms of a label selector; 400 when it is invalid."""
     tokens: list[str] = []
     at = 0
     while at < len(text.rstrip()):
@@ -166,7 +166,7 @@ Matcher = Callable[[Record], bool]
 
 
 def matcher(labels: str, fields: str, supported: tuple[str, ...]) -> Matcher | None:
-    """One question to ask of a record; None when everything matches."""
+    """A function that tests a record; None when every record matches."""
     requirements = parse_labels(labels)
     terms = parse_fields(fields, supported)
     if not requirements and not terms:
@@ -210,7 +210,7 @@ def selects(selector: dict[str, object] | None, labels: Labels) -> bool:
 
 
 def selector_text(selector: dict[str, Any] | None) -> str:
-    """A LabelSelector object as the one-line selector that it means."""
+    """A LabelSelector object as a one-line selector."""
     if not selector:
         return ""
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]

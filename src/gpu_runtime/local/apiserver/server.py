@@ -51,9 +51,9 @@ class Settings:
     shells: ShellSource | None = None
     usage: UsageSource | None = None
     lacks: Lacks = lacks_nothing
-    """What else of the cluster does not work yet: until then `/readyz` says so, and `/livez` says ok."""
+    """Names the other parts of the cluster that do not work yet. Until they do, `/readyz` fails and `/livez` is ok."""
     registry: CollectorRegistry | None = None
-    """What `/metrics` shows beside the server's own."""
+    """Metrics that `/metrics` shows beside the server's own."""
 
 
 class ApiServer:
@@ -73,7 +73,7 @@ class ApiServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Answers requests when this returns, and the kubeconfig is written."""
+        """Returns when the server answers requests and the kubeconfig is written."""
         folder = self._settings.data_dir
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class ApiServer:
         bootstrap(self.cluster, port)
         await self._must_have_written()
         if fresh:
-            # No client has seen what came before: a watch from there is too old, as on a real server.
+            # No client has seen the versions of the bootstrap. As on a real server, a watch from them is too old.
             self.store.compact(self.store.version)
         token = ensure_token(folder)
         health = Health(self._problems, self._settings.registry or CollectorRegistry())
@@ -148,7 +148,7 @@ def _request(
     writer: AbstractStreamWriter,
     task: asyncio.Task[None],
 ) -> web.BaseRequest:
-    """A request that may carry as much as the real server takes."""
+    """A request with the size limit of the real server."""
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
 

@@ -44,7 +44,7 @@ class Shell(Protocol):
 
     @property
     def outputs(self) -> Mapping[str, Readable]:
-        """By the name of the stream: stdout and stderr."""
+        """The output streams by name: stdout and stderr."""
         ...
 
     async def write(self, data: bytes) -> None:

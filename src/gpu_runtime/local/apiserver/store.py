@@ -133,14 +133,14 @@ class Store:
     # Writing: call `current` and `write` without awaiting in between.
 
     def current(self, resource: str, key: str) -> Record | None:
-        """What the next write of this key replaces."""
+        """The version that the next write of this key replaces, committed or not."""
         waiting = self._pending.get((resource, key))
         if waiting is not None:
             return None if waiting.deleted else waiting.record
         return self.shelf(resource).records.get(key)
 
     def all_current(self, resource: str, prefix: str = "") -> Iterator[Record]:
-        """What the next writer has to count with."""
+        """The newest version of each key, committed or not."""
         waiting = {
             key: event for (kind, key), event in self._pending.items() if kind == resource and key.startswith(prefix)
         }
@@ -196,7 +196,7 @@ class Store:
             self.version = event.version
             self._remember(event)
             shelf.wake()
-            if not committed.done():  # whoever waited for it was cancelled; it is on disk all the same
+            if not committed.done():  # the request was cancelled; the write is on disk all the same
                 committed.set_result(None)
         if failure is None:
             self._tell(append.token[0] for append in appends)
@@ -220,11 +220,11 @@ class Store:
                 try:
                     listener(event)
                 except Exception:
-                    # The write stands; a follower that fails must not take the answers of others with it.
+                    # The write is committed: a listener that fails must not fail the requests of others.
                     failed("follower failed", resource=event.resource, key=event.record.key)
 
     def compact_by_age(self) -> None:
-        """Forgets what happened longer ago than is kept."""
+        """Drops history that is older than the limit."""
         limit = time.monotonic() - self._keep_seconds
         version = self.oldest
         for event in self._recent:
@@ -234,7 +234,7 @@ class Store:
         self.compact(version)
 
     def compact(self, version: int) -> None:
-        """Forgets the past up to `version`: watches and lists from before it are answered with 410."""
+        """Drops history up to `version`. Watches and lists from an earlier version get 410."""
         if version <= self.oldest:
             return
         dropped: list[int] = []
@@ -274,6 +274,6 @@ class Store:
 
 
 def _seen(committed: asyncio.Future[None]) -> None:
-    """A failure that no handler waits for any more must not be reported as never retrieved."""
+    """Reads the failure: asyncio must not report it as never retrieved when no handler waits for it any more."""
     if not committed.cancelled():
         committed.exception()

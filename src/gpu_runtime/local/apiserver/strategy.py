@@ -21,14 +21,14 @@ class Strategy:
     has_status = False
     orphans_by_default = False
     rechecks_metadata = True
-    """Whether an update judges names, too, which it cannot change; the real server does so for most kinds."""
+    """Whether an update checks names again, although it cannot change them. The real server does so for most kinds."""
     bare_finalizers = False
-    """Whether a finalizer of any name is taken, also one without a domain."""
+    """Whether finalizers without a domain are accepted."""
     fields: tuple[str, ...] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
 
     def default(self, obj: Object) -> None:
-        """Fills in what the server fills in for every document that it reads."""
+        """Sets the defaults of every document that the server reads."""
 
     def prepare_create(self, obj: Object, now: str) -> None:  # noqa: ARG002
         """Removes what a client may not set, before validation."""
@@ -45,7 +45,7 @@ class Strategy:
             bump_generation(new, old)
 
     def changed(self, new: Object, old: Object) -> bool:
-        """Whether the desired state differs, so that the generation moves."""
+        """Whether the desired state differs, so that the generation increases."""
         return not same(new.get("spec"), old.get("spec"))
 
     def prepare_status(self, new: Object, old: Object, now: str) -> None:  # noqa: ARG002
@@ -65,7 +65,7 @@ class Strategy:
         return []
 
     def grace(self, obj: Object, asked: int | None) -> int | None:  # noqa: ARG002
-        """Seconds between a delete and the end; None where deletes are immediate."""
+        """The grace period of a delete in seconds; None where deletes are immediate."""
         return None
 
     def allocate(self, new: Object, old: Object | None, store: Store, *, dry_run: bool) -> list[Cause]:  # noqa: ARG002
@@ -73,11 +73,11 @@ class Strategy:
         return []
 
     def ending(self, obj: Object, now: str) -> bool:  # noqa: ARG002
-        """Marks an object at its first delete in the kind's own way; True where that is all that happens now."""
+        """Marks an object at its first delete in the kind's own way. True when the delete must do nothing else now."""
         return False
 
     def removable(self, obj: Object) -> bool:  # noqa: ARG002
-        """Whether an object without finalizers in metadata may go; Namespaces wait for those in their spec."""
+        """Whether an object without finalizers may be removed. Namespaces also wait for those in their spec."""
         return True
 
 

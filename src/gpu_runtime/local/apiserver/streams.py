@@ -29,7 +29,7 @@ async def execute(cluster: Cluster, call: Call) -> web.StreamResponse:
 
 
 async def attach(cluster: Cluster, call: Call) -> web.StreamResponse:
-    """Shows what a container's own program says from now on."""
+    """Streams the output of the container's program from now on."""
     return await _shell(cluster, call, _attach)
 
 
@@ -125,7 +125,7 @@ def must_be_placed(pod: Object) -> None:
 
 
 def protocol_of(request: web.BaseRequest, served: tuple[str, ...]) -> str:
-    """The first of `served` that the client offers; a client that wants no WebSocket is told so."""
+    """The first protocol of `served` that the client offers; 400 when it asks for no WebSocket."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise bad_request("Upgrade request required")
     offered = [part.strip() for part in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]

@@ -70,7 +70,7 @@ async def log(cluster: Cluster, call: Call) -> web.StreamResponse:
     if not node:
         return web.Response(status=204, content_type="application/octet-stream")
     if cluster.store.get("nodes", node) is None:
-        raise not_found(call.kind.subject, node)  # in the real server's words, which names the node as a pod
+        raise not_found(call.kind.subject, node)  # the real server words it so: it names the node as if it were a pod
     name = pod["metadata"]["name"]
     pieces = cluster.logs.read(pod, wanted)
     try:
@@ -116,7 +116,7 @@ def _waiting_reason(pod: Object, container: str) -> str:
 
 
 async def evict(cluster: Cluster, call: Call) -> web.StreamResponse:
-    """Deletes a pod on behalf of a drain; disruption budgets are stored but have no say."""
+    """Deletes a pod on behalf of a drain; disruption budgets are stored but not enforced."""
     asked = call.options("CreateOptions")
     body = check_type(call.document(), "Eviction", "policy/v1", custom=False)
     if (body.get("metadata") or {}).get("name") != call.name:

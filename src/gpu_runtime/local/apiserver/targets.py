@@ -1,4 +1,4 @@
-"""What a path names."""
+"""Parses the path of a request."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def watch(cluster: Cluster, call: Call, options: ReadOptions) -> web.Strea
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
     await response.prepare(call.request)
     if version is not None and version < cluster.store.oldest:
-        # The real server says this inside the stream: clients that look at the code alone would miss it.
+        # As on the real server, the status is 200 and the stream carries the error: clients read it there.
         await response.write(_error_line(too_old(version, cluster.store.oldest)))
         return response
     seconds = options.timeout if options.timeout else random.uniform(1800, 3600)  # noqa: S311 - spreads reconnects
@@ -93,7 +93,7 @@ def _error_line(status: Status) -> bytes:
 
 
 def _first_version(cluster: Cluster, options: ReadOptions) -> int | None:
-    """The version after which to watch; None to begin with what there is."""
+    """The version after which to watch; None to begin with the existing objects."""
     if options.initial_events is not None:
         return None if options.initial_events else (options.version or cluster.store.version)
     return options.version or None

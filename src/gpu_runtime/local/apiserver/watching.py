@@ -1,7 +1,7 @@
-"""Watches: every change of a kind, in order, once, from a version on.
+"""Watches: send every change of a kind after a version, in order, once.
 
-A watch keeps no queue of its own: it remembers the last version that it has sent and reads on in the store's history. A
-client that is too slow falls off the end of the history and is told so (410), and no watch costs memory while it waits.
+A watch has no queue: it remembers the last version that it has sent and reads on in the store's history. A client that
+is so slow that the history no longer reaches back to it gets 410. No watch uses memory while it waits.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Watch:
     async def lines(
         self, version: int | None, *, bookmarks: bool, initial_end: bool, seconds: float
     ) -> AsyncIterator[bytes]:
-        """Batches of events until the time is up or the version asked for is too old.
+        """Batches of events until the time is up or `version` is too old.
 
-        Without a version (None) it starts with what there is.
+        Without a version (None) it starts with the existing objects.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -104,7 +104,7 @@ class Watch:
         if not kind:
             return b""
         if kind == "DELETED" and not event.deleted:
-            # It left the selection: the client gets what it knew, at the version of the change.
+            # The object no longer matches: the client gets its old state, with the version of the change.
             assert event.previous is not None
             old = event.previous.object()
             old["metadata"]["resourceVersion"] = str(event.version)

@@ -1,4 +1,4 @@
-"""Create, update and patch: one function from what is to what will be, and one write."""
+"""Create, update and patch: each computes the new object from the stored one and makes one write."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gpu_runtime.local.apiserver.records import Object, encode, same
 from gpu_runtime.local.apiserver.store import Store, Write
 
 Change = Callable[[Object], Object]
-"""From the stored object to the wanted one; may raise Status."""
+"""Returns the wanted object for the stored one; may raise Status."""
 
 
 class Outcome:
-    """What a write leads to: the body of the answer, and the commit to wait for."""
+    """The result of a write: the body of the answer, and the commit to wait for."""
 
     __slots__ = ("body", "created", "obj", "write")
 
@@ -115,7 +115,7 @@ class Writer:
         precondition: str = "",
         may_create: bool = False,
     ) -> Outcome:
-        """Replaces an object by what `change` makes of it; nothing is written when nothing differs."""
+        """Replaces an object by the result of `change`. Writes nothing when nothing differs."""
         record = self.store.current(kind.resource, kind.key(namespace, name))
         if record is None:
             if may_create and kind.strategy.create_on_update and not subresource:
@@ -139,7 +139,7 @@ class Writer:
         subject = _subject(kind, new)
         self._validate_update(kind, name, new, old, subresource, subject)
         if subject is not kind.subject:
-            new = attempt.new = kind.format.view(new)  # a status that came with another kind was read as that
+            new = attempt.new = kind.format.view(new)  # a status of another kind was read by that kind's schema
         self._admission.check(attempt, self.store)
         return self._finish_update(attempt, new, stored)
 
@@ -205,7 +205,7 @@ class Writer:
         return self._put(attempt, done)
 
     def _ends(self, kind: Kind, new: Object, old: Object) -> bool:
-        """Whether the last finalizer of an object under deletion just went."""
+        """Whether this write removes the last finalizer of an object under deletion."""
         meta = old["metadata"]
         if new["metadata"].get("finalizers") or not meta.get("deletionTimestamp"):
             return False
@@ -226,7 +226,7 @@ def _number(version: str) -> int | None:
 
 
 def _subject(kind: Kind, obj: Object) -> Subject:
-    """What an object says that it is: of a custom kind it may be something else than it should."""
+    """The kind that an object states. A custom object may state a wrong one."""
     if "kind" not in obj:
         return kind.subject
     if not obj["apiVersion"]:
@@ -235,7 +235,7 @@ def _subject(kind: Kind, obj: Object) -> Subject:
 
 
 def _stored(kind: Kind, obj: Object) -> Object:
-    """The object as it is stored, and read from there: the real server fills in defaults once more."""
+    """The object as a read from storage returns it: the real server sets defaults again when it reads."""
     kind.strategy.default(obj)
     return kind.format.complete(obj)
 

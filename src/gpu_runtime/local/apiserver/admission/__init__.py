@@ -23,21 +23,21 @@ class Attempt:
     old: Object | None = None
     dry_run: bool = False
     beforehand: list[Callable[[], None]] = field(default_factory=list)
-    """Writes that come before the object's own write, such as a quota's new usage. Made when nothing can refuse it."""
+    """Writes that precede the object's own write, such as a quota's new usage. They run when every check has passed."""
 
 
 class Plugin:
-    """One rule; those that have nothing to do at a step leave it out."""
+    """One admission rule. A plugin overrides only the steps that it needs."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:
-        """May change the new object, and refuse. Runs before validation."""
+        """May change the new object or refuse the write. Runs before validation."""
 
     def check(self, attempt: Attempt, store: Store) -> None:
-        """May only refuse. Runs after validation."""
+        """May only refuse the write. Runs after validation."""
 
 
 class Chain:
-    """Every plugin in order."""
+    """Runs every plugin in order."""
 
     def __init__(self, plugins: list[Plugin]) -> None:
         self._plugins = plugins

@@ -1,4 +1,4 @@
-"""Namespace life cycle: nothing is made where there is no namespace, or in one that ends."""
+"""Namespace life cycle: refuses objects in a namespace that does not exist or is being deleted."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class StorageProtection(Plugin):
-    """Claims and volumes stay until the controllers that know their users let them go."""
+    """Gives claims and volumes the finalizer that their controller removes when no pod or claim uses them."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
         finalizer = _PROTECTION.get(attempt.kind.resource)
@@ -45,7 +45,7 @@ class DefaultStorageClass(Plugin):
             claim["spec"]["storageClassName"] = newest["metadata"]["name"]
 
     def check(self, attempt: Attempt, store: Store) -> None:
-        """A claim grows only where its class allows it."""
+        """Refuses a larger claim unless its StorageClass allows expansion."""
         if attempt.kind.resource != "persistentvolumeclaims" or attempt.operation != "UPDATE" or attempt.subresource:
             return
         if attempt.new is None or attempt.old is None or _size(attempt.new) <= _size(attempt.old):
@@ -64,7 +64,7 @@ def _size(claim: Object) -> int:
 
 
 class TaintNewNodes(Plugin):
-    """Nothing is scheduled to a node before it says that it is ready."""
+    """Gives a new node the not-ready taint, which goes when the node reports that it is ready."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
         if attempt.kind.resource != "nodes" or attempt.operation != "CREATE" or attempt.new is None:

@@ -1,4 +1,4 @@
-"""The plugins that our flows see, in the real server's order."""
+"""The admission plugins that affect our workloads, in the order of the real server."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Priority(Plugin):
         spec.setdefault("preemptionPolicy", policy)
 
     def _keep(self, spec: Object, before: Object) -> None:
-        """What creation filled in stays when an update leaves it out."""
+        """Restores what creation filled in when an update omits it."""
         for name in ("priority", "preemptionPolicy"):
             if spec.get(name) is None and before.get(name) is not None:
                 spec[name] = before[name]
@@ -80,7 +80,7 @@ class RuntimeClass(Plugin):
 
 
 class DefaultTolerations(Plugin):
-    """A pod stays five minutes on a node that is not ready or not reachable."""
+    """Lets a pod stay five minutes on a node that is not ready or not reachable."""
 
     def admit(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002
         pod = _new_pod(attempt) or _updated_pod(attempt)
@@ -98,7 +98,7 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 class ServiceAccounts(Plugin):
-    """A pod runs as a ServiceAccount that exists, with its pull secrets and, unless refused, its token."""
+    """Requires an existing ServiceAccount. Adds its pull secrets to the pod, and its token unless the pod opts out."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment

@@ -11,7 +11,7 @@ from gpu_runtime.local.usage import Usage, in_scope, missing_compute, usage_of
 
 
 class ResourceQuotas(Plugin):
-    """Judges by the quota's status, as the real server does, and counts there what it lets pass."""
+    """Compares a write with the quota's status and adds what it admits to that status, as the real server does."""
 
     def check(self, attempt: Attempt, store: Store) -> None:
         if not attempt.kind.namespaced or attempt.new is None or attempt.subresource:
@@ -50,7 +50,7 @@ class ResourceQuotas(Plugin):
 
 
 def _more(attempt: Attempt) -> Usage:
-    """What the write uses beyond what its object used before."""
+    """What the write adds to the usage of its object."""
     assert attempt.new is not None
     asked = usage_of(attempt.kind.resource, attempt.new)
     before = usage_of(attempt.kind.resource, attempt.old) if attempt.old is not None else {}

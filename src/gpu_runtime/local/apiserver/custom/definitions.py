@@ -1,4 +1,4 @@
-"""What becomes of a CustomResourceDefinition: it is accepted, served, and cleaned up after."""
+"""Accepts CustomResourceDefinitions, serves their kinds, and deletes the objects of deleted definitions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Definitions:
         assert kind is not None
         self._kind: Kind = kind
         self._ending: dict[str, str] = {}
-        """Resource of a definition that ends -> name of the definition."""
+        """Resource of a definition under deletion -> name of the definition."""
 
     def start(self) -> None:
-        """Serves what is defined already, and listens for more."""
+        """Serves the existing definitions and follows their changes."""
         for record in self._cluster.store.records(RESOURCE):
             self._follow(record.object())
         self._cluster.store.listen(self._committed)
@@ -46,7 +46,7 @@ class Definitions:
         spec, name = definition["spec"], definition["metadata"]["name"]
         self._cluster.registry.remove(spec["group"], spec["names"]["plural"])
         try:
-            # Served once its status says so: whoever sees it served may write it without a conflict with that status.
+            # Serve the kind once its status is written: a client that sees it served can then write without a conflict.
             for kind in kinds_of(definition) if is_established(definition) else ():
                 self._cluster.registry.add(kind)
         except (Unsupported, KeyError) as error:
@@ -64,7 +64,7 @@ class Definitions:
         self._ending.pop(definition["metadata"]["name"], None)
 
     def _accept(self, definition: Object) -> None:
-        """Says in the status that the names are taken and the kind is served."""
+        """Sets the conditions NamesAccepted and Established."""
         now = self._cluster.environment.timestamp()
 
         def change(found: Object) -> Object:
@@ -77,7 +77,7 @@ class Definitions:
         self._write(definition["metadata"]["name"], change, "status")
 
     def _clean_up(self, name: str) -> None:
-        """Deletes the objects of a definition that ends; the last one gone, the definition goes too."""
+        """Deletes the objects of a definition under deletion. When none is left, deletes the definition."""
         store = self._cluster.store
         left = False
         kind = next((one for one in self._cluster.registry if one.custom and one.resource == name), None)

@@ -1,4 +1,4 @@
-"""The formats of texts that a schema may ask for, as kube-openapi judges them; other formats say nothing."""
+"""The string formats that a schema may require, checked as kube-openapi checks them. Others are ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNIT_BEGINNINGS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week
 
 
 def known(schema: dict[str, Any]) -> Callable[[str], bool] | None:
-    """How the format of a schema is judged; None where it has none, or one that we do not judge."""
+    """The check of a schema's format; None when it has no format, or one that is not checked."""
     name = schema.get("format")
     return FORMATS.get(name.replace("-", "")) if name else None
 

@@ -1,4 +1,4 @@
-"""The one validation rule that our CRDs use: a field that stays what it was when its object was made.
+"""The one validation rule that our CRDs use: a field that cannot change after its object was created.
 
 Any other rule is refused when the CRD is created: a rule that is not evaluated would be a promise that is not kept.
 """
@@ -18,7 +18,7 @@ _ABSENT = object()
 
 
 class Unsupported(ValueError):
-    """The rule is wrong, or more than we evaluate."""
+    """The rule is invalid, or of a form that is not evaluated."""
 
 
 class Rule(NamedTuple):
@@ -29,11 +29,11 @@ class Rule(NamedTuple):
     message: str
     shown_at: str
     schema: Schema
-    """Of the field."""
+    """The schema of the field."""
 
 
 def rule_of(raw: dict[str, Any], schema: Schema, path: tuple[str, ...] = ()) -> Rule:
-    """A rule of the one form that is evaluated, about the object of this schema; raises Unsupported."""
+    """Parses a rule about the object of this schema. Raises Unsupported for any other form of rule."""
     text = " ".join(raw.get("rule", "").split())
     found = _KEPT.fullmatch(text)
     if found is None or set(raw) - {"rule", "message", "fieldPath"}:
@@ -45,7 +45,7 @@ def rule_of(raw: dict[str, Any], schema: Schema, path: tuple[str, ...] = ()) -> 
 
 
 class Rules:
-    """All rules of a schema. A definition with rules inside lists or maps is refused before."""
+    """All rules of a schema. A definition with rules inside lists or maps was refused earlier."""
 
     def __init__(self, schema: Schema) -> None:
         self._rules: list[Rule] = []
@@ -60,7 +60,7 @@ class Rules:
             self._collect(inside, (*path, name))
 
     def check(self, new: Any, old: Any) -> list[Cause]:
-        """Causes for broken rules; they wait for an update."""
+        """Causes for the rules that an update breaks. A create breaks none: there is no old value."""
         return [cause for rule in self._rules for cause in _judged(rule, _at(new, rule.path), _at(old, rule.path))]
 
 
@@ -69,7 +69,7 @@ def _judged(rule: Rule, now: Any, before: Any) -> list[Cause]:
         return []
     was, is_now = before.get(rule.field, _ABSENT), now.get(rule.field, _ABSENT)
     if _ABSENT not in (was, is_now) and type_causes(is_now, rule.schema, ""):
-        # The real server evaluates rules of an object whose schema it did not check, and stumbles over its types.
+        # The real server evaluates rules even on values of a wrong type, and reports them like this.
         text = f"invalid data, expected {rule.schema.get('type')} evaluating rule: {rule.message}"
         return [Cause(Reason.INVALID, f'Invalid value: "object": {text}', ".".join(rule.path) or "<nil>")]
     if (was is is_now is _ABSENT) or (_ABSENT not in (was, is_now) and same(was, is_now)):

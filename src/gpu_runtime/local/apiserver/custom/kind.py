@@ -1,4 +1,4 @@
-"""Objects of a custom kind: how they are read, defaulted and judged."""
+"""Objects of a custom kind: how they are read, defaulted and validated."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class CustomFormat:
         self._stored = stored
         self._one_schema = all(schema == stored for schema in schemas.values())
         self._since = since
-        """The version of the definition: what is older may have been stored under another schema."""
+        """The version of the definition. Older objects may have been stored under another schema."""
 
     def read(self, document: Object, reading: Reading) -> Object:
-        """Without kind and version, unless they are other ones: then the strategy will refuse them."""
+        """Removes kind and version if they are right. Wrong ones stay, and the strategy refuses them."""
         said = {key: document.get(key, own) for key, own in self._own.items()}
         found = {key: value for key, value in document.items() if key not in said or said != self._own}
         metadata = {} if document.get("metadata") is None else document["metadata"]
@@ -54,7 +54,7 @@ class CustomFormat:
         return self._one_schema and version > self._since
 
     def view(self, obj: Object) -> Object:
-        """As the schema of storage has it, less what this version does not know."""
+        """The object by the storage version's schema, without the fields that this version does not know."""
         _shaped(obj, self._stored, [])
         prune(obj, self._schema, "", [], top=True)
         return obj
@@ -153,7 +153,7 @@ def _name_causes(metadata: Object, schema: Schema) -> list[Cause]:
 
 
 def scale_causes(values: Any, paths: dict[str, str]) -> list[Cause]:
-    """What the scale subresource could not read."""
+    """Causes for values that the scale subresource could not read."""
     causes = []
     for name, wanted in (("specReplicasPath", int), ("statusReplicasPath", int), ("labelSelectorPath", str)):
         path = paths.get(name, "")

@@ -1,4 +1,4 @@
-"""The schema of a definition: types, references and rules are judged. A real server judges more, and CI has one."""
+"""Checks types, references and rules in the schema of a definition. The real server, which CI runs, checks more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANY_TYPE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields
 
 
 def schema_causes(schema: Schema, field: str) -> list[Cause]:
-    """Everything that we find wrong with the schema of one version."""
+    """The errors in the schema of one version."""
     kind = schema.get("type", "object")
     causes = [] if kind == "object" else [wrong(f"{field}.type", kind, "must be object at the root")]
     return causes + _judged(schema, field, in_list=False)
@@ -41,7 +41,7 @@ def _judged(schema: Schema, field: str, *, in_list: bool) -> list[Cause]:
 
 
 def _children(schema: Schema, field: str) -> Iterator[tuple[str, Schema, bool]]:
-    """The schemas of what a value holds: where each stands, and whether there may be several such values."""
+    """The schemas inside a schema, each with its path and with whether it applies to several values."""
     for name, inside in (schema.get("properties") or {}).items():
         yield f"{field}.properties[{name}]", inside, False
     for name in ("items", "additionalProperties"):

@@ -68,7 +68,7 @@ def _of_field(key: str, schema: Schema | None) -> Schema | None:
 
 
 def fill_defaults(value: Any, schema: Schema | None) -> None:
-    """Sets what is missing, or null where null is not allowed, to its default, in place."""
+    """Sets missing fields, and nulls where null is not allowed, to their defaults, in place."""
     if not schema:
         return
     if isinstance(value, dict):

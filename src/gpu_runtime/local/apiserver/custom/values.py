@@ -1,4 +1,4 @@
-"""Values against a structural schema; every mismatch is a cause with the real server's reason and field."""
+"""Checks values against a structural schema. Every mismatch is a cause with the real server's reason and field."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpu_runtime.local.apiserver.errors import Cause, Reason, duplicate, quoted,
 from gpu_runtime.local.apiserver.records import same
 
 ABSENT: Any = object()
-"""The old value where there is none to compare with."""
+"""The old value when there is none."""
 
 
 def check(value: Any, schema: Schema, path: str = "", old: Any = ABSENT) -> list[Cause]:
-    """Causes for everything that does not fit; what an update leaves as it was is not judged again."""
+    """Causes for every mismatch. An update does not check unchanged values again."""
     if old is not ABSENT and same(old, value):
         return []
     if value is None and schema.get("nullable"):
@@ -67,14 +67,14 @@ def type_causes(value: Any, schema: Schema, path: str) -> list[Cause]:
     if wanted == "integer" and isinstance(value, float) and _is_whole(value):
         return []
     if isinstance(value, (str, list)) and wanted not in ("integer", "number") and formats.known(schema):
-        return []  # the real server asks such a value for its format alone, and has none to ask of a list
+        return []  # the real server checks only the format of such a value, and a list has none
     message = f"{_field(path)} in body must be of type {wanted}: {quoted(found)}"
     shown = quoted(found)
     return [Cause(Reason.TYPE_INVALID, f"Invalid value: {shown}: {message}", _field(path))]
 
 
 def _is_whole(value: float) -> bool:
-    """Whether a number is an integer to those who know nothing but floating points."""
+    """Whether the real server, which compares floats with a tolerance, takes a number for an integer."""
     near = abs(value - int(value)) if -(2**53) <= value < 2**53 else 1.0
     return near == 0 or (abs(value) < 2**53 and int(value) != 0 and near / (abs(value) + abs(int(value))) < 1e-9)
 
@@ -117,7 +117,7 @@ def _array(value: list[Any], schema: Schema, path: str, old: Any) -> list[Cause]
 
 
 def _correlation(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Which old item a new one continues: only lists with keys can tell."""
+    """Finds the old item for a new item. Only lists with keys have such pairs."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys or not isinstance(old, list):
         return lambda _: ABSENT

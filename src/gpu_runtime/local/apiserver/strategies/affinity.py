@@ -21,7 +21,7 @@ def selector_causes(selector: Object, field: str) -> list[Cause]:
 
 
 def _expression(one: Object, field: str, *, ordered: bool = False) -> list[Cause]:
-    """One expression about labels; those of nodes may be compared as numbers, too."""
+    """One label expression; `ordered` allows Gt and Lt, which only node labels have."""
     causes: list[Cause] = []
     operator, values = one.get("operator", ""), one.get("values") or []
     if operator in ("In", "NotIn"):
@@ -119,5 +119,5 @@ def _pod_term(term: Object, field: str) -> list[Cause]:
 
 
 def chosen(field: str, value: Any, allowed: list[str]) -> list[Cause]:
-    """One of a few words."""
+    """Causes for a value that is not one of `allowed`."""
     return [] if value in allowed else [unsupported(field, value if value is not None else "", allowed)]

@@ -192,7 +192,7 @@ def _mounts(mounts: list[Object], volumes: dict[str, Object], field: str) -> lis
             causes.append(wrong(f"{inside}.mountPath", path, "must be unique"))
         paths.add(path)
         for part in ("subPath", "subPathExpr"):
-            # Without the index, as the real server has it.
+            # The real server leaves the index out of this field.
             causes += _sub_path(mount.get(part, ""), f"{field}.{part}")
         if mount.get("subPath") and mount.get("subPathExpr"):
             causes.append(
@@ -259,7 +259,7 @@ def _security(context: Object, field: str) -> list[Cause]:
 
 
 def id_causes(context: Object, names: tuple[str, ...], field: str) -> list[Cause]:
-    """User and group ids that Linux does not have."""
+    """Causes for user and group ids outside of Linux's range."""
     return [
         wrong(f"{field}.{name}", context[name], "must be between 0 and 2147483647, inclusive")
         for name in names

@@ -103,7 +103,7 @@ def _storage_versions(spec: Object) -> list[str]:
 
 
 def _stored_versions(definition: Object) -> list[Cause]:
-    """The stored version is known, and one that objects may still be stored in cannot be dropped."""
+    """Requires a known storage version, and keeps every version in which objects may still be stored."""
     known = definition["status"]["storedVersions"]
     if not known:
         return [wrong("status.storedVersions", [], "must have at least one stored version")]

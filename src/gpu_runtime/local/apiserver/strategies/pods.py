@@ -104,7 +104,7 @@ def bind(pod: Object, node: str, now: str) -> None:
 
 
 def disrupt(pod: Object, now: str) -> None:
-    """Notes on a pod that it ends because somebody asked for an eviction."""
+    """Sets the DisruptionTarget condition of an evicted pod."""
     conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "DisruptionTarget"]
     reason, text = "EvictionByEvictionAPI", "Eviction API: evicting"
     found = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
@@ -112,7 +112,7 @@ def disrupt(pod: Object, now: str) -> None:
 
 
 def _fixed(spec: Object) -> Object:
-    """What no update may change."""
+    """The fields of the spec that no update may change."""
     found = copy.deepcopy(spec)
     for container in containers(found):
         container.pop("image", None)

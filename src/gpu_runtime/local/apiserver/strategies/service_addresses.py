@@ -59,7 +59,7 @@ def choose_families(spec: Object, before: Object | None) -> list[Cause]:
 
 
 def _fewer(spec: Object, before: Object) -> list[Cause]:
-    """One stack instead of two drops the second of each; any other policy holds on to them."""
+    """A change from two stacks to one drops the second address and family; any other policy keeps them."""
     causes = []
     for name, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
         now, was = spec.get(name, []), before.get(name, [])

@@ -100,7 +100,7 @@ class ServiceStrategy(Strategy):
         if before is not None and before.get("clusterIP"):
             return []
         if not new["metadata"].get("name") and not spec.get("clusterIP") and not dry_run:
-            # The real server gives an address to a name, and says so before it asks for one.
+            # The real server allocates the address before it requires a name, and reports this error.
             return [wrong("spec.clusterIPs", [""], "failed to allocate IP: the Service has no name")]
         return allocate_address(spec, {one.object()["spec"].get("clusterIP") for one in store.all_current("services")})
 

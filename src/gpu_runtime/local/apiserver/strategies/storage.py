@@ -72,7 +72,7 @@ class ClaimStrategy(Strategy):
         if not before.get("volumeName"):
             keep(before, now, "volumeName")
         if "storageClassName" not in before:
-            keep(before, now, "storageClassName")  # a default class that came later
+            keep(before, now, "storageClassName")  # the default class may be set after creation
         size, was = _requested(now), _requested(before)
         if old["status"]["phase"] == "Bound":
             keep(now, before, "volumeAttributesClassName")

@@ -1,4 +1,4 @@
-"""Kinds that are kept as they come: nothing here acts on them, so their names and types alone are judged."""
+"""Kinds that are only stored: nothing here acts on them, so only their names and types are checked."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def template_causes(template: Object, field: str) -> list[Cause]:
 
 
 def _selected_template(spec: Object, causes: list[Cause]) -> None:
-    """A selector that is there, selects something, and selects what the template makes."""
+    """Checks that the selector exists, is not empty, and selects the template's labels."""
     selector = spec.get("selector")
     if selector is None:
         causes.append(required("spec.selector"))
@@ -38,7 +38,7 @@ def _selected_template(spec: Object, causes: list[Cause]) -> None:
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             causes.append(wrong("spec.selector", selector, "empty selector is invalid for deployment"))
         if found:
-            # What cannot be read cannot be compared with the labels either.
+            # An invalid selector cannot be compared with the labels.
             causes.append(wrong("spec.selector", selector, "invalid label selector"))
             return
     template = spec.get("template", {})
@@ -62,7 +62,7 @@ def _always_restarting(spec: Object) -> list[Cause]:
 
 
 class _ReplicatedStrategy(Strategy):
-    """What makes as many pods as are asked for, and knows them by a selector that stays."""
+    """Kinds that keep a number of pods and find them by an immutable selector."""
 
     rechecks_metadata = False
     has_generation = True

@@ -28,7 +28,7 @@ def _none(_obj: Object) -> list[Object]:
 
 
 def columns_of(kind: Kind) -> Columns:
-    """Built-in kinds as people know them, custom kinds by the columns of their definition."""
+    """The usual columns of a built-in kind, or the columns that a custom kind's definition lists."""
     if kind.custom:
         return _custom(kind)
     prefix = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"

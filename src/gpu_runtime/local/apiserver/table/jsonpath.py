@@ -20,7 +20,7 @@ _PART = re.compile(
 
 @lru_cache(maxsize=1024)
 def steps(path: str) -> tuple[Step, ...] | None:
-    """The path as steps; None when it uses more than we read."""
+    """The path as steps; None when it uses unsupported syntax."""
     found: list[Step] = []
     at = 0
     text = path.strip().replace("\\.", "\x00")
@@ -63,7 +63,7 @@ def _filtered(key: str, wanted: str) -> Step:
 
 
 def find(document: Any, path: str) -> list[Any]:
-    """Everything at the path."""
+    """All values at the path."""
     found = [document]
     for step in steps(path) or (lambda _: [],):
         found = [one for value in found for one in step(value)]

@@ -1,4 +1,4 @@
-"""The row of a pod: how far its containers are, and why not further."""
+"""The table row of a pod: how many containers are ready, and why the others are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NONE = "<none>"
 
 
 def pod_conditions(pod: Object) -> list[Object]:
-    """What marks a row as finished, so that kubectl can leave it out."""
+    """The row condition of a finished pod, by which kubectl can leave it out."""
     phase = pod.get("status", {}).get("phase")
     texts = {
         "Succeeded": "The pod has completed successfully.",
