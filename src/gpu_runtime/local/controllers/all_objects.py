@@ -1,4 +1,4 @@
-"""Every object of every kind, by its metadata: what garbage collection and namespace deletion stand on."""
+"""Follows the metadata of every object of every kind, for garbage collection and namespace deletion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def discover(client: Client) -> list[Resource[Metadata]]:
                 await client.request("GET", path, subject=f"discover {path}"), type=_ResourceList
             )
         except NotFound:
-            continue  # the last CRD of the group went while we asked
+            continue  # the last CRD of the group was deleted meanwhile
         found += [
             Resource(group, version, one.kind, one.name, Metadata, one.namespaced)
             for one in listed.resources
@@ -99,11 +99,11 @@ class AllObjects:
         self._log = structlog.get_logger("all objects")
 
     def listen(self, listener: Listener) -> None:
-        """`listener` is told each change of any object."""
+        """Calls `listener` for each change of any object."""
         self._listeners.append(listener)
 
     def listen_to_kinds(self, listener: Callable[[], None]) -> None:
-        """`listener` is called each time that other kinds are known than before."""
+        """Calls `listener` each time that the set of known kinds changes."""
         self._kind_listeners.append(listener)
 
     def find(self, index: str, value: str) -> list[tuple[Resource[Metadata], Metadata]]:
@@ -111,7 +111,7 @@ class AllObjects:
         return [(resource, obj) for resource, store in self.stores.items() for obj in store.find(index, value)]
 
     def kind(self, api_version: str, kind: str) -> Resource[Metadata] | None:
-        """The kind that an owner reference names, whatever version it names it in."""
+        """The kind that an owner reference names, in any version."""
         group = api_version.rpartition("/")[0]
         return self.kinds.get((group, kind))
 

@@ -19,7 +19,7 @@ OWNER, ORPHANS = "owner", "orphans"
 
 
 def index_children(store: Store[Any]) -> None:
-    """The indexes that claiming reads; several controllers share one store, the first of them adds these."""
+    """Adds the indexes that claiming reads. Several controllers share one store: the first of them adds them."""
     if len(store) == 0:
         store.index(OWNER, by_owner)
         store.index(ORPHANS, _orphans)

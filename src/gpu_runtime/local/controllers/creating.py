@@ -45,7 +45,7 @@ async def create_pods(
     document: Any,
     count: int,
 ) -> ApiError | None:
-    """Makes `count` pods for `owner`, each with its event; the server's refusal when it would take no more."""
+    """Creates `count` pods for `owner`, each with its event. Returns the error if the server refused one."""
 
     async def make() -> None:
         try:

@@ -1,4 +1,4 @@
-"""Letting objects go that wait for a word of ours."""
+"""Removes the finalizers of our controllers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_runtime.kube.resource import Resource
 
 
 async def remove_finalizer(client: Client, resource: Resource[Any], meta: ObjectMeta, finalizer: str) -> None:
-    """Takes it off the version that was looked at; who is gone already needs nothing."""
+    """Removes the finalizer from the version that was read. Does nothing when the object is gone."""
     if finalizer not in meta.finalizers:
         return
     kept = [one for one in meta.finalizers if one != finalizer]

@@ -6,10 +6,10 @@ from gpu_runtime.kube.errors import ApiError
 
 
 def server_words(error: ApiError) -> str:
-    """What the server said, without what we were doing."""
+    """The server's message, without our description of the request."""
     return error.message.partition(": ")[2] or error.message
 
 
 def namespace_is_going(error: ApiError) -> bool:
-    """The namespace takes nothing new: what it holds is about to go, and nothing is amiss."""
+    """Whether a create failed because its namespace is being deleted, which is not a problem."""
     return any(cause.reason == "NamespaceTerminating" for cause in error.causes)

@@ -45,7 +45,7 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", Namespace, namespaced
 def conditions_of(
     old: list[Condition], remaining: Mapping[str, int], finalizers: Mapping[str, int], now: datetime
 ) -> list[Condition]:
-    """What stands in the way of a namespace's end, in the real controller's words."""
+    """The conditions that say what blocks the deletion of a namespace, with the real controller's messages."""
     left = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(remaining.items()))
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
     said = [
@@ -103,7 +103,7 @@ class NamespaceReconciler:
         self._clock = clock
 
     def feed(self, controller: Controller) -> None:
-        """A terminating namespace is looked at again when an object in it goes."""
+        """Reconciles a terminating namespace again when an object in it is deleted."""
 
         def on_change(_: Resource[Metadata], delta: Delta[Metadata]) -> None:
             namespace = delta.object.metadata.namespace
@@ -142,7 +142,7 @@ class NamespaceReconciler:
         return Result()
 
     async def _empty(self, kinds: list[Resource[Metadata]], namespace: str) -> dict[Resource[Metadata], list[Metadata]]:
-        """Asks for the deletion of all objects of the kinds; what is still there afterwards, by live reads."""
+        """Deletes all objects of the kinds. Returns those that live reads still show afterwards."""
         left = {}
         for resource in kinds:
             query = Query(resource, namespace=namespace)
@@ -152,7 +152,7 @@ class NamespaceReconciler:
                     await self._client.delete_collection(query, propagation="Background")
                     items = (await self._client.list(query)).items
             except NotFound:
-                continue  # the kind itself went
+                continue  # the kind is no longer served
             if items:
                 left[resource] = items
         return left

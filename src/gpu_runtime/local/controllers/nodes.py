@@ -1,4 +1,4 @@
-"""Node life cycle: a node that went silent is not ready, and pods that nobody runs any more go."""
+"""Node life cycle: marks silent nodes as not ready and deletes the pods of nodes that are gone."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NOT_READY = "node.kubernetes.io/not-ready"
 class Heartbeats:
     """Knows how long each node has been silent, by our own clock.
 
-    What a lease says is compared with what it said before, never with the time of day: a machine that slept, or a
-    cluster that was stopped over night, has not lost its node.
+    A lease is compared with its earlier content, never with the time of day: a machine that slept, or a cluster that
+    was stopped over night, has not lost its node.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -48,7 +48,7 @@ class Heartbeats:
 
 
 class NodeReconciler:
-    """Judges one node by its lease, and ends its pods when it is gone for good."""
+    """Checks one node by its lease. Deletes its pods when the node no longer exists."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class NodeReconciler:
         await self._client.patch(NODES, node.metadata.key, patch, kind=Patch.STRATEGIC, subresource="status")
         said = f"Node {node.metadata.name} status is now: NodeNotReady"
         self._recorder.event(NODES, node, "NodeNotReady", said)
-        # Nobody looks after its pods now: whoever counts them must not rely on them.
+        # Nothing runs its pods now: ReplicaSets and Services must not count them as ready.
         await asyncio.gather(*(self._not_ready(pod, now) for pod in self._pods.find(NODE, node.metadata.name)))
 
     async def _not_ready(self, pod: Pod, now: datetime) -> None:
@@ -110,7 +110,7 @@ class NodeReconciler:
         self._recorder.event(PODS, pod, "NodeNotReady", "Node is not ready", type="Warning")
 
     async def _gone(self, key: Key) -> Result:
-        """Pods of a node that no longer exists have nobody who could end them in order."""
+        """Deletes the pods of a node that no longer exists: no agent is left to end them in order."""
         self._heartbeats.forget(key.name)
         pods = self._pods.find(NODE, key.name)
         if not pods:

@@ -1,6 +1,6 @@
-"""ResourceQuota usage, counted anew when something that was charged has gone.
+"""Counts the usage of a ResourceQuota again when a charged object is gone.
 
-The API server charges a quota when it admits an object; nobody but this controller gives anything back.
+The API server charges a quota when it admits an object; only this controller lowers the usage again.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def usage(quota: ResourceQuota, pods: Iterable[Pod], claims: Iterable[Claim], co
 
 
 def uncounted(quota: ResourceQuota) -> list[Key]:
-    """Concerns a quota that is new or was changed by hand, and not one that the API server has charged."""
+    """The key of a quota that is new or whose limits changed. A charge of the API server needs no new count."""
     return [quota.metadata.key] if quota.spec.hard != quota.status.hard else []
 
 
 class QuotaReconciler:
-    """Writes `status.used` when it is not what there is."""
+    """Writes `status.used` when it differs from the real usage."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class QuotaReconciler:
         self._all_objects = all_objects
 
     def feed(self, controller: Controller) -> None:
-        """Quotas are counted when something in their namespace has gone.
+        """Counts quotas again when an object in their namespace is gone.
 
-        Never when something was made: it is charged already, and our cache may not show it yet.
+        Never when an object was created: it is charged already, and our cache may not show it yet.
         """
 
         def recount(namespace: str) -> None:

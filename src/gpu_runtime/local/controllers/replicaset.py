@@ -32,9 +32,9 @@ _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
 
 def deletion_order(pods: Sequence[Pod]) -> list[Pod]:
-    """Pods in the order in which they are let go: least loss first.
+    """Pods in the order of deletion: the smallest loss first.
 
-    Unassigned, pending, not ready, cheap by annotation, ready since late, often restarted, young.
+    Unassigned, pending, not ready, low deletion cost, ready for a short time, often restarted, young.
     """
 
     def loss(pod: Pod) -> tuple[object, ...]:
@@ -109,7 +109,7 @@ class ReplicaSetReconciler:
             self._going.pop(key, None)
             return Result()
         if not self._created.met(key):
-            return Result(0.01)  # the cache does not show yet what we made
+            return Result(0.01)  # the cache does not show all pods that we created yet
         pods = await self._claiming.children(replica_set, replica_set.spec.selector)
         active = self._still_active(key, pods)
         failure = None
@@ -149,7 +149,7 @@ class ReplicaSetReconciler:
         chosen = deletion_order(active)[: min(count, MOST_AT_ONCE)]
 
         async def end(pod: Pod) -> None:
-            # Taken down before it is sent: while the answer is on its way the cache may make us count again.
+            # Recorded before the delete is sent: a cache event may start the next count before the answer comes.
             going = self._going.setdefault(replica_set.metadata.key, set())
             going.add(pod.metadata.uid)
             try:

@@ -1,4 +1,4 @@
-"""Writes a status when it differs from what the cache shows, and only onto the version that was looked at."""
+"""Writes a status when it differs from what the cache shows, and only onto the version that was read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def write_status(client: Client, resource: Resource[Any], obj: Object, bef
     try:
         await client.patch(resource, obj.metadata.key, document, subresource="status")
     except NotFound:
-        return False  # deleted meanwhile: nobody is left to be told
+        return False  # the object was deleted meanwhile
     return True
 
 

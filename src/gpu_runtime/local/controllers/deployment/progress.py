@@ -44,7 +44,7 @@ def find(conditions: Sequence[Condition], name: str) -> Condition | None:
 
 
 def with_condition(conditions: Sequence[Condition], new: Condition, now: datetime) -> list[Condition]:
-    """The conditions with `new` last, unless the same was said before."""
+    """The conditions with `new` last; unchanged if they have an equal one."""
     old = find(conditions, new.type)
     moved = moved_condition(old, new, now)
     return list(conditions) if moved is old else [*without_condition(conditions, new.type), moved]
@@ -59,7 +59,7 @@ def has_deadline(deployment: Deployment) -> bool:
 
 
 def noted(deployment: Deployment, reason: str, message: str, now: datetime, status: str = "True") -> list[Condition]:
-    """The conditions with a remark on the rollout; without a deadline nobody is told of progress."""
+    """The conditions with a new Progressing condition. A Deployment without a deadline has none."""
     conditions = deployment.status.conditions
     if not has_deadline(deployment):
         return conditions
@@ -67,7 +67,7 @@ def noted(deployment: Deployment, reason: str, message: str, now: datetime, stat
 
 
 def pause_conditions(deployment: Deployment, now: datetime) -> list[Condition]:
-    """A paused Deployment says so, and a resumed one starts its deadline anew."""
+    """Marks a paused Deployment. Restarts the deadline of a resumed one."""
     old = find(deployment.status.conditions, PROGRESSING)
     if not has_deadline(deployment) or (old is not None and old.reason == TIMED_OUT):
         return deployment.status.conditions
@@ -135,7 +135,7 @@ def _progressing(deployment: Deployment, rollout: Rollout, status: DeploymentSta
     if _advanced(deployment.status, status):
         said = Condition(type=PROGRESSING, status="True", reason=UPDATED, message=f"{subject} is progressing.")
         since = old.lastTransitionTime if old is not None and old.status == "True" else now.replace(microsecond=0)
-        # Told anew although it says the same: the deadline runs from the last step forward.
+        # Written again although it says the same: the deadline counts from the last progress.
         moved = replace(said, lastUpdateTime=now.replace(microsecond=0), lastTransitionTime=since)
         return [*without_condition(conditions, PROGRESSING), moved]
     if timed_out(deployment, old, now):
@@ -187,7 +187,7 @@ def look_again(deployment: Deployment, status: DeploymentStatus, now: datetime) 
 
 
 def _replica_failure(rollout: Rollout) -> Condition | None:
-    """The words of a ReplicaSet that cannot make its pods; the present one speaks first."""
+    """The failure of a ReplicaSet that cannot create its pods; that of the present one comes first."""
     newest_first = ([rollout.present] if rollout.present is not None else []) + list(rollout.olds)
     found = (find(one.status.conditions, REPLICA_FAILURE) for one in newest_first)
     failure = next((one for one in found if one is not None and one.status == "True"), None)

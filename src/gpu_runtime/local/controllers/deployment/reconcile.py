@@ -99,7 +99,7 @@ class DeploymentReconciler:
     async def _resize(
         self, deployment: Deployment, sets: list[ReplicaSet], present: ReplicaSet | None, now: datetime
     ) -> Result:
-        """The Deployment's own size changed, or it is paused: no step of a rollout."""
+        """Scales a Deployment that is paused or whose size changed. This is not a step of a rollout."""
         if present is not None:
             deployment, present = await self._ensure_present(deployment, sets, present)
         olds = [one for one in sets if present is None or one.metadata.uid != present.metadata.uid]
@@ -115,7 +115,7 @@ class DeploymentReconciler:
     async def _ensure_present(
         self, deployment: Deployment, sets: Sequence[ReplicaSet], present: ReplicaSet | None
     ) -> tuple[Deployment, ReplicaSet]:
-        """The ReplicaSet of the present template, with its revision on it and on the Deployment."""
+        """Creates or annotates the ReplicaSet of the present template. Writes its revision to the Deployment too."""
         olds = [one for one in sets if one is not present]
         revision = next_revision(olds)
         if present is None:
@@ -157,7 +157,7 @@ class DeploymentReconciler:
         return deployment, created
 
     async def _found_by_name(self, deployment: Deployment, document: Mapping[str, Any]) -> ReplicaSet:
-        """Ours, with the cache behind; else the name is taken, and the next try uses another."""
+        """Returns the ReplicaSet if it is ours: the cache is behind. Otherwise the next try uses another name."""
         key = Key(deployment.metadata.namespace, document["metadata"]["name"])
         live = await self._client.get(REPLICA_SETS, key)
         owner = live.metadata.controller

@@ -34,7 +34,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def template_hash(template: Template, collisions: int | None) -> str:
-    """Letters that belong to this template; another number of collisions gives others."""
+    """A hash of this template; another number of collisions gives another hash."""
     text = msgspec.json.encode(template, order="deterministic") + str(collisions or 0).encode()
     number = int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
     letters = []
@@ -77,7 +77,7 @@ def next_revision(others: Sequence[ReplicaSet]) -> int:
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """What a ReplicaSet was sized for: by it a later change of the Deployment's size is recognised."""
+    """The Deployment's size, recorded on its ReplicaSets: a later change of the size is detected by it."""
     return {DESIRED: str(deployment.spec.replicas), MOST: str(most_replicas(deployment))}
 
 

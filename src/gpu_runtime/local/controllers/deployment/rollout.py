@@ -16,7 +16,7 @@ class Size:
     replicas: int
     available: int
     desired: int | None = None
-    """What the Deployment wanted then."""
+    """The size of the Deployment when this ReplicaSet was last scaled."""
     present: bool = False
     """It has the Deployment's present template."""
 
@@ -39,7 +39,7 @@ class Bounds:
 
 
 def bounds(deployment: Deployment) -> Bounds:
-    """Surge is rounded up and unavailability down; when both come out as nothing, one pod may be missing."""
+    """Surge is rounded up and unavailability down; when both are 0, one pod may be unavailable."""
     replicas = deployment.spec.replicas
     if deployment.spec.strategy.type == "Recreate":
         return Bounds(replicas, 0, 0)
@@ -124,7 +124,7 @@ def recreate(limits: Bounds, present: Size | None, olds: Sequence[Size], *, old_
 
 
 def resized(limits: Bounds, present: Size | None, olds: Sequence[Size]) -> dict[str, int]:
-    """New sizes after the Deployment's own size changed; in the middle of a rollout its next steps see to them."""
+    """New sizes after the Deployment's size changed. During a rollout there are none: its next steps set them."""
     active = [one for one in (*olds, *([present] if present else [])) if one.replicas]
     if len(active) <= 1:
         only = active[0] if active else present or (olds[-1] if olds else None)

@@ -1,1 +1,1 @@
-"""Garbage collection: what nobody owns any more goes, in the way that its owner's deletion asked for."""
+"""Garbage collection: deletes objects whose owners are gone, by the propagation policy of the owner's deletion."""

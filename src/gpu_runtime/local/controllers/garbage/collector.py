@@ -1,4 +1,4 @@
-"""The garbage collector at work: one reconcile for each object that has owners or is being deleted with dependents."""
+"""The garbage collector: reconciles each object that has owners or is being deleted with dependents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNKNOWN_KIND_SECONDS = 30.0
 
 
 class GarbageCollector:
-    """Keys are uids: an object that was made anew under an old name is another object."""
+    """Keys are uids: an object that was created again under an old name is another object."""
 
     def __init__(self, client: Client, all_objects: AllObjects) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class GarbageCollector:
 
     @property
     def waiting_for_kinds(self) -> int:
-        """How many objects are owned by kinds that nobody knows."""
+        """The number of objects whose owner is of an unknown kind."""
         return len(self._of_unknown_kinds)
 
     async def run(self) -> None:
@@ -61,10 +61,10 @@ class GarbageCollector:
             self._look_at(meta.uid)
         if delta.new is None or meta.deletionTimestamp is not None or _owners_changed(delta):
             for owner in (delta.old or delta.object).metadata.ownerReferences:
-                self._look_at(owner.uid)  # it may have waited for this one
+                self._look_at(owner.uid)  # the owner may wait for this object
 
     def _kinds_changed(self) -> None:
-        """A new kind is known a moment after its first objects: their children were looked at too early."""
+        """Checks children of unknown kinds again: a new kind becomes known after its first objects."""
         waiting, self._of_unknown_kinds = self._of_unknown_kinds, set()
         for uid in waiting:
             self._look_at(uid)
@@ -126,7 +126,7 @@ class GarbageCollector:
             return state_of(found[0][1].metadata)
         resource = self._all_objects.kind(reference.apiVersion, reference.kind)
         if resource is None:
-            # Not known is not the same as gone: its CustomResourceDefinition may come back.
+            # An owner of an unknown kind may still exist: its CustomResourceDefinition may come back.
             self._of_unknown_kinds.add(dependent.uid)
             raise RetryAfter(UNKNOWN_KIND_SECONDS, f"{dependent.key} is owned by an unknown kind: {reference.kind}")
         namespace = dependent.namespace if resource.namespaced else ""

@@ -1,4 +1,4 @@
-"""What becomes of an object whose owners are known. Pure."""
+"""Decides what happens to an object, by the state of its owners. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Owner(Enum):
-    """How an owner stands to its dependents."""
+    """The state of an owner."""
 
     SOLID = auto()
     WAITING = auto()
-    """Deleted in the foreground: it goes when they are gone."""
+    """Deleted in the foreground: it waits until its dependents are gone."""
     ABSENT = auto()
 
 
@@ -37,7 +37,7 @@ def state_of(owner: ObjectMeta) -> Owner:
 
 
 def fate(meta: ObjectMeta, owners: Mapping[str, Owner], *, has_dependents: bool) -> Fate:
-    """What a dependent's owners, by uid, mean for it."""
+    """Decides about a dependent by the state of its owners, which are given by uid."""
     states = [owners[one.uid] for one in meta.ownerReferences]
     if not states or meta.deletionTimestamp is not None:
         return Fate()

@@ -1,4 +1,4 @@
-"""What a Job's pods mean for it. Pure: objects in, numbers and conditions out."""
+"""Decides about a Job by its pods. Pure: objects in, numbers and conditions out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tally:
     uncounted: UncountedPods
     """Ended pods that are in `succeeded` and `failed` but not yet in the Job's counters."""
     releasable: list[Pod]
-    """Pods whose finalizer may go once the uncounted are written down."""
+    """Pods whose finalizer may be removed once `uncounted` is written to the Job's status."""
 
 
 def find(job: Job, name: str) -> Condition | None:
@@ -59,7 +59,7 @@ def tally(job: Job, pods: Sequence[Pod], decided: Condition | None = None) -> Ta
     present = {pod.metadata.uid for pod in tracked}
     moved_succeeded = [uid for uid in known.succeeded if uid not in present]
     moved_failed = [uid for uid in known.failed if uid not in present]
-    # What was written down stands: a pod that counted as failed may still end well after we stopped it.
+    # What the status says stays: a pod that counted as failed may still succeed after we stopped it.
     succeeded = [
         pod.metadata.uid for pod in tracked if pod.status.phase == "Succeeded" and pod.metadata.uid not in known.failed
     ]

@@ -83,7 +83,7 @@ class JobReconciler:
         return Result()
 
     async def _begin(self, job: Job, now: datetime) -> Job:
-        """Notes the start, and each suspension and resumption."""
+        """Records the start, and each suspension and resumption."""
         status, said = job.status, ""
         suspended = decisions.find(job, SUSPENDED)
         if job.spec.suspend and suspended is None:
@@ -91,7 +91,7 @@ class JobReconciler:
             status = _with(status, _suspension("True", "JobSuspended", "Job suspended"), now)
         elif not job.spec.suspend and suspended is not None:
             said = "Resumed"
-            status = replace(status, startTime=None)  # its deadline runs anew
+            status = replace(status, startTime=None)  # its deadline starts again
             status = _with(status, _suspension("False", "JobResumed", "Job resumed"), now)
         if not job.spec.suspend and status.startTime is None:
             status = replace(status, startTime=now.replace(microsecond=0))
@@ -104,7 +104,7 @@ class JobReconciler:
     async def _manage(
         self, job: Job, seen: Tally, pods: Sequence[Pod], decided: Condition | None, now: datetime
     ) -> tuple[float | None, ApiError | None]:
-        """Creates or deletes pods; answers when to try again and what stood in the way."""
+        """Creates or deletes pods. Returns when to try again, and the error if there was one."""
         if job.metadata.deletionTimestamp is not None:
             return None, None
         if decided is not None:
@@ -114,7 +114,7 @@ class JobReconciler:
         surplus = len(seen.active) - wanted
         if surplus > 0:
             chosen = deletion_order(seen.active)[:surplus]
-            await self._release(chosen)  # not wanted is not failed: these are not counted
+            await self._release(chosen)  # surplus pods must not be counted as failed
             await self._delete(job, chosen)
             return None, None
         running = len(seen.active) + (seen.terminating if job.spec.podReplacementPolicy == "Failed" else 0)
@@ -201,7 +201,7 @@ def _finished(status: JobStatus, decided: Condition, now: datetime) -> JobStatus
 
 
 def _with(status: JobStatus, new: Condition, now: datetime) -> JobStatus:
-    """The status with the condition in its place; the same said again changes nothing."""
+    """The status with the condition set. An equal condition changes nothing."""
     now = now.replace(microsecond=0)
     timed = replace(new, lastProbeTime=now, lastTransitionTime=now, lastUpdateTime=None)
     for place, old in enumerate(status.conditions):

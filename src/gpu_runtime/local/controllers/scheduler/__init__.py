@@ -1,1 +1,1 @@
-"""The scheduler: each pod on a node that has room for it, the important ones first."""
+"""The scheduler: binds each pod to a node that has room for it, in order of priority."""

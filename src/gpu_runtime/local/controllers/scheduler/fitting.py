@@ -94,7 +94,7 @@ def explain(misfits: Sequence[Misfit]) -> str:
 
 
 def explain_for_all(count: int, reason: str) -> str:
-    """One line for an obstacle that no node can help."""
+    """One line for an obstacle that is the same on every node."""
     return f"0/{count} nodes are available: {reason}. not found"
 
 

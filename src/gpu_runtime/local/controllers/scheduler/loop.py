@@ -1,4 +1,4 @@
-"""The scheduler at work: whenever something changed that may matter, every waiting pod is tried, in order."""
+"""The scheduling loop: tries every waiting pod, in order, after each change that may matter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of one pod: a node, or the reason why not."""
+    """The result for one pod: a node, or the reason why there is none."""
 
     node: str = ""
     problem: str = ""
@@ -37,7 +37,7 @@ class Decision:
 
 
 def waiting_order(pods: Sequence[Pod]) -> list[Pod]:
-    """The most important first, then the longest waiting."""
+    """The highest priority first, then the longest waiting."""
     return sorted(
         pods, key=lambda pod: (-pod.spec.priority, pod.metadata.creationTimestamp or _EPOCH, pod.metadata.name)
     )
@@ -54,7 +54,7 @@ def is_waiting(pod: Pod) -> bool:
 
 
 class Scheduler:
-    """One loop, no two pods decided at once: what was just given away is never given again."""
+    """Decides about one pod after the other, so that nothing is given to two pods."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Scheduler:
         self._clock = clock
         self._changed = asyncio.Event()
         self._assumed: dict[str, str] = {}  # uid of a bound pod -> node, until the cache shows it
-        self._told: dict[str, str] = {}  # uid of a waiting pod -> what was last said about it
+        self._told: dict[str, str] = {}  # uid of a waiting pod -> the problem that was last reported
         self._log = structlog.get_logger("scheduler")
         for store in (nodes, claims, classes):
             store.subscribe(lambda _: self._changed.set())
@@ -103,7 +103,7 @@ class Scheduler:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self._changed.set)
 
     async def _round(self) -> bool:
-        """Tries every waiting pod; True when something failed that may go better soon."""
+        """Tries every waiting pod. True when a request failed and is worth a retry soon."""
         waiting = [pod for pod in self._pods if is_waiting(pod) and pod.metadata.uid not in self._assumed]
         if not waiting:
             return False
@@ -153,7 +153,7 @@ class Scheduler:
             else:
                 await self._bind(pod, decision.node)
         except (NotFound, Conflict):
-            self._assumed.pop(pod.metadata.uid, None)  # it has changed or gone; the watch tells
+            self._assumed.pop(pod.metadata.uid, None)  # it changed or is gone; the watch will show it
         except KubeError as error:
             self._assumed.pop(pod.metadata.uid, None)
             self._told.pop(pod.metadata.uid, None)
@@ -174,7 +174,7 @@ class Scheduler:
         self._recorder.event(PODS, pod, "Scheduled", f"Successfully assigned {meta.key} to {node}")
 
     async def _select(self, decision: Decision) -> None:
-        """Tells each claim that waits for its first consumer where that will be; the pod goes when they are bound."""
+        """Writes the node to each claim that waits for its first consumer. The pod is bound after its claims."""
         for claim in decision.unbound:
             if claim.metadata.annotations.get(SELECTED_NODE) != decision.node:
                 metadata = {**identity(claim.metadata), "annotations": {SELECTED_NODE: decision.node}}
