@@ -1,4 +1,4 @@
-"""Quantities as the server reads and stores them: forgiving in what it takes, peculiar in what it writes back."""
+"""Quantities: reads every spelling that the server accepts and writes the one that it stores."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def spelled(amount: int, like: str) -> str:
 
 
 def _is_kept(text: str, *, coarse: bool) -> bool:
-    """Whether the real server takes a text for canonical and gives it back as it is."""
+    """Whether the real server treats a text as canonical and stores it unchanged."""
     found = _TEXT.fullmatch(text)
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""Removing what pods have written."""
+"""Removes directories in which pods have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object uses of a quota: the one counter of admission, of the quota controller and of the scheduler. Pure."""
+"""Counts what an object uses of a quota, for admission, the quota controller and the scheduler. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
 def counted_kind(name: str) -> str | None:
-    """The resource whose objects a quota's `name` counts one by one; None when it measures something in them."""
+    """The resource whose objects a quota's `name` counts; None when it measures something in them, such as CPU."""
     if name.startswith(_COUNT):
         return name.removeprefix(_COUNT)
     return name if name in _PLAIN else None

@@ -1,1 +1,1 @@
-"""The embedded cluster as one thing: API server here, controllers and node agent as children that are kept alive."""
+"""The embedded cluster: the API server in this process, controllers and node agent as supervised children."""

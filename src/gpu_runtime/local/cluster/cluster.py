@@ -1,4 +1,4 @@
-"""Starts the parts in the order in which they need each other, and ends them in the other."""
+"""Starts the parts of the cluster in the order of their dependencies and stops them in reverse order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def local_cluster(options: ClusterOptions, say: Callable[[str], None]) -> 
     with hold(options.data_dir / LOCK):
         controllers, node = _children(options, say)
         async with asyncio.TaskGroup() as group:
-            # They load while the server starts, and wait for the word to begin.
+            # They load their code while the server starts, and wait for `begin`.
             tasks = [group.create_task(child.run()) for child in (controllers, node)]
             try:
                 settings = Settings(
@@ -104,7 +104,7 @@ def _problems(*children: Child) -> dict[str, str]:
 
 
 def _metrics(*children: Child) -> CollectorRegistry:
-    """How the parts beside the server are: asked for when somebody looks."""
+    """The metrics of the child processes, read at each scrape."""
     registry = CollectorRegistry()
     ready = Gauge("local_cluster_ready", "1 while this part of the cluster works.", ["part"], registry=registry)
     starts = Gauge("local_cluster_starts", "How often this part was started.", ["part"], registry=registry)
@@ -115,5 +115,5 @@ def _metrics(*children: Child) -> CollectorRegistry:
 
 
 def node_name(hostname: str) -> str:
-    """The machine's name as a Node may be called."""
+    """The machine's name as a valid name of a Node."""
     return re.sub(r"[^a-z0-9]+", "-", hostname.lower()).strip("-")[:63].strip("-") or "local"

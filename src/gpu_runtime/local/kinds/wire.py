@@ -24,7 +24,7 @@ class LabelSelector(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A condition of a built-in kind, which knows times that ours do not."""
+    """A condition of a built-in kind. It has times that the conditions of our kinds do not have."""
 
     type: str
     status: str
@@ -44,4 +44,4 @@ class Metadata(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 Template = dict[str, Any]
-"""A pod template as the server keeps it: passed on whole, never understood field by field."""
+"""A pod template as the server keeps it: passed on as a whole, never read field by field."""

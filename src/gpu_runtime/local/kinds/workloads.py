@@ -90,7 +90,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class UncountedPods(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Pods that have ended and are on their way into the counters."""
+    """Ended pods that are not in the counters yet."""
 
     succeeded: list[str] = []
     failed: list[str] = []
