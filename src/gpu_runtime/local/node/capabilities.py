@@ -1,4 +1,4 @@
-"""What this machine allows: probed once at start, said in a few lines, and decided from."""
+"""What this machine allows: probed once at start. It decides how pods are isolated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_runtime.local.node.shim.shapes import RootMode
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """The probe's answer: for each thing what stood in its way, empty when nothing did."""
+    """The result of the probe: the error of each feature, empty when the feature works."""
 
     base: int
     refused: dict[str, str]

@@ -51,9 +51,9 @@ class Cgroups:
 
 
 def open_cgroups(name: str, record: Path) -> Cgroups:
-    """Our folders in whatever hierarchies can be written, made now, so that what is promised has been tried.
+    """Creates our folders in every hierarchy that can be written, so that limits are tried before they are promised.
 
-    Recorded, because an agent in another cgroup of its own must still find the folders of the pods that it adopts.
+    Records their paths: an agent that runs in another cgroup must find the folders of the pods that it adopts.
     """
     known = recorded(record, _Recorded)
     if known and known.bases and all(Path(base).is_dir() for base in known.bases.values()):

@@ -83,7 +83,7 @@ def allocate(
 
 
 def environment(gpus: Iterable[Gpu], ids: list[str]) -> dict[str, str]:
-    """What makes a program use exactly these devices, and none when there are none."""
+    """The variables that make a program use exactly these devices, or none when there are none."""
     visible = ",".join(ids)
     variables = {"NVIDIA_VISIBLE_DEVICES": visible or "void", "CUDA_VISIBLE_DEVICES": visible}
     libraries = os.environ.get(LIBRARIES, "")

@@ -1,4 +1,4 @@
-"""What of the machine pods do not see: homes, credentials, keys, and what its containers and services are ruled by."""
+"""Paths that are hidden from pods: homes, credentials, keys, and the sockets that control containers and services."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CREDENTIALS = (
     "/etc/kubernetes", "/etc/rancher", "/etc/credstore", "/etc/credstore.encrypted",
 )  # fmt: skip
 _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
-# A pod's /run is its own: these count where a volume shows the machine's.
+# A pod has its own /run: these matter where a volume shows the machine's.
 _RULERS = (
     "/run/docker.sock", "/run/docker", "/run/containerd", "/run/crio", "/run/podman", "/run/k3s", "/run/systemd",
     "/run/dbus", "/run/initctl", "/run/user", "/run/credentials",
@@ -47,13 +47,13 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """`homes` are empty for pods, and theirs to write; what is `masked` is closed."""
+    """Pods see `homes` as empty folders that they may write; they cannot open what is `masked`."""
 
     homes: list[str] = []
     masked: list[str] = []
 
     def hides(self, path: Path, shown: Iterable[Shown] = ()) -> bool:
-        """Whether a place, links followed, lies in what is hidden."""
+        """Whether a path, with its links resolved, is hidden."""
         real = str(path.resolve())
         if any(inside(real, place) for place in self.masked):
             return True
@@ -61,7 +61,7 @@ class Hidden(msgspec.Struct, frozen=True):
 
 
 def hidden_places() -> Hidden:
-    """As this machine is now."""
+    """The hidden paths of this machine."""
     folder, pattern = _HOST_KEYS
     keys = sorted(str(path) for path in Path(folder).glob(pattern))
     users = [(entry.pw_uid, entry.pw_dir) for entry in pwd.getpwall()]
@@ -72,7 +72,7 @@ def hidden_places() -> Hidden:
 def homes(users: Iterable[tuple[int, str]]) -> list[str]:
     """The homes of root and of people, by their real places, none inside another.
 
-    A service's home is often a place of software, and one right below / (`/`, `/srv`) is nobody's alone.
+    The home of a service often holds software, and a home directly below / (`/`, `/srv`) is shared: both stay visible.
     """
     people = [home for user, home in users if user == 0 or user in ORDINARY_USERS]
     found = {*_HOMES, *(home for home in people if home.startswith("/") and home.strip("/").count("/") > 0)}

@@ -48,7 +48,7 @@ def resolv_conf(machine: str, namespace: str) -> str:
 
 
 def write_in_place(path: Path, content: str) -> None:
-    """Keeps the file itself: containers have it mounted, and a replaced one would stay the old one for them."""
+    """Rewrites the file in place: containers have it mounted, and would keep the old content of a replaced file."""
     data = content.encode()
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
     try:

@@ -22,7 +22,7 @@ LOST_EXIT_CODE = 255
 
 
 class Pod:
-    """Knows at any time what is known about a pod; `changed()` is called after each change."""
+    """The current state of a pod. Calls `changed()` after each change."""
 
     def __init__(self, files: PodFiles, record: PodRecord, changed: Callable[[], None]) -> None:
         self.files, self.record, self._changed = files, record, changed
@@ -47,7 +47,7 @@ class Pod:
         )
 
     def update(self, **changes: object) -> None:
-        """Writes the record, then believes it."""
+        """Changes the record on disk first, then in memory."""
         record = msgspec.structs.replace(self.record, **changes)
         self.files.write(record)
         self.record = record
@@ -107,7 +107,7 @@ class Pod:
             await waiter
 
     def write_off(self) -> None:
-        """After the pod's processes have gone: takes what the shim recorded; the rest is unknown."""
+        """Call it after the pod's processes have gone: a run without a recorded end gets an unknown one."""
         now = time.time()
         for run in self.files.runs():
             state = run.state

@@ -1,4 +1,4 @@
-"""The pod runtime's memory: one directory a pod, written before anything is made, so that a crash leaves no secret.
+"""The pod runtime's records: one directory a pod, written before each step, so that a crash leaves nothing unknown.
 
 pods/<uid>/record.json                      what the pod was given: address, GPUs, link, phase
            sandbox.json lock shim.*         between the agent and the pod's shim
@@ -26,7 +26,7 @@ Phase = Literal["creating", "ready", "stopped"]
 
 
 class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod holds of this machine; what is `stopped` holds nothing, its address is a memory."""
+    """What a pod holds of this machine. A `stopped` pod holds nothing: its address is free for others."""
 
     spec: PodSpec
     phase: Phase
@@ -59,7 +59,7 @@ class PodFiles:
         return self.path / "logs" / container / f"{attempt}.log"
 
     def remove_logs(self, container: str, attempt: int) -> None:
-        """The log of one run, rotated parts included."""
+        """Removes the log of one run, rotated parts included."""
         for log in self.log(container, attempt).parent.glob(f"{attempt}.log*"):
             log.unlink()
 

@@ -1,7 +1,7 @@
 """The pod runtime: runs pods as sandboxed process trees of this machine and finds them again after a crash of its own.
 
-Every step is recorded before it is made. Pods outlive the runtime's process; the next one adopts what runs and clears
-away what was left half made.
+Every step is recorded before it is made. Pods outlive the runtime's process; the next process adopts running pods and
+removes incomplete ones.
 """
 
 from __future__ import annotations
@@ -172,12 +172,12 @@ class PodRuntime:
         return [pod.observed() for pod in self._pods.values()]
 
     def called(self, namespace: str, name: str) -> list[str]:
-        """The uids of pods of this name: two while one goes and its successor comes."""
+        """The uids of the pods with this name: two while one ends and its successor starts."""
         specs = (pod.record.spec for pod in self._pods.values())
         return [spec.uid for spec in specs if spec.name == name and spec.namespace == namespace]
 
     async def changes(self) -> AsyncIterator[Change]:
-        """Which pods have news, from now on; the news itself is in `get`."""
+        """The pods that change from now on; `get` returns their new state."""
         while True:
             yield await self._changes.get()
 
@@ -199,16 +199,16 @@ class PodRuntime:
         return await pod.wait(spec.name, spec.attempt, ended=False)
 
     async def ask_to_stop(self, uid: str, name: str, attempt: int, grace: float) -> None:
-        """SIGTERM, and SIGKILL after `grace` seconds, which passes even if this process does not live to see it.
+        """Sends SIGTERM, and SIGKILL after `grace` seconds, even if this process ends before that.
 
-        Asked again it sends no second SIGTERM, but a shorter grace counts.
+        A repeated call sends no second SIGTERM, but a shorter grace counts.
         """
         pod = self._living(uid)
         assert pod.client
         await pod.client.ask("stop", container=name, attempt=attempt, grace=grace)
 
     async def stop_container(self, uid: str, name: str, attempt: int, grace: float) -> ContainerState:
-        """As `ask_to_stop`, and returns when it has ended."""
+        """Like `ask_to_stop`, but returns when the container has ended."""
         await self.ask_to_stop(uid, name, attempt, grace)
         return await self._pod(uid).wait(name, attempt, ended=True)
 
@@ -232,7 +232,7 @@ class PodRuntime:
                 self._write_hosts(pod)
 
     def hides(self, path: Path) -> bool:
-        """Whether pods are not to see what is there."""
+        """Whether the path is hidden from pods."""
         return self._hidden.hides(path, self._shown)
 
     def files(self, uid: str) -> PodFiles:

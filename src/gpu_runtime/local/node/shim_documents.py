@@ -1,4 +1,4 @@
-"""What a pod's shim is told: pure translations of what is asked and what this machine allows."""
+"""The documents that a pod's shim reads, computed from the spec and from what this machine allows. Pure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def environment(spec: ContainerSpec, pod: PodSpec, extra: Mapping[str, str]) -> 
         **extra,
         **spec.env,
     }
-    # By its real name, as pods are shown it: a link to it may lie where they see nothing.
+    # The real path, which pods see: a link to it may lie in a hidden folder.
     variables["PATH"] += os.pathsep + str(Path(sys.executable).parent.resolve())
     return variables
 
@@ -143,7 +143,7 @@ def container_document(
         "seccomp": spec.seccomp,
         "cgroups": list(cgroups),
         "openFiles": limits.openFiles,
-        # The kernel counts root's processes for nobody: there the cgroup is the limit.
+        # The kernel does not count root's processes: for root only the cgroup is a limit.
         "processes": 0 if privileged else limits.processes,
         "terminationPath": spec.terminationPath,
         "logBytes": limits.logBytes,

@@ -1,4 +1,4 @@
-"""What is asked of the pod runtime and what it has seen. Knows nothing of API objects."""
+"""The specs that the pod runtime gets and the states that it reports. Knows nothing of API objects."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something about this pod is new: look again."""
+    """The state of this pod has changed."""
 
     uid: str

@@ -18,7 +18,7 @@ BILLION = 1_000_000_000
 _TICK = BILLION // os.sysconf("SC_CLK_TCK")
 
 Process = tuple[int, int]
-"""Its id and when it was started: the id alone may be another's by now."""
+"""Process id and start time: the id alone may belong to another process by now."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class PodUsage:
 
 
 def between(before: Look, now: Look) -> Measured:
-    """What was used from one look to the next; a process counts from the look that first saw it. Pure."""
+    """The usage between two readings; a process counts from the first reading that has it. Pure."""
     seconds = max(now.at - before.at, 0.001)
     pods: dict[str, dict[str, Usage]] = {}
     for (pod, name), (times, memory) in now.containers.items():
@@ -95,7 +95,7 @@ def _memory(groups: list[Path]) -> int | None:
 
 
 def _processor_time(groups: list[Path]) -> Iterator[tuple[Process, int]]:
-    """The whole group's where the kernel counts it, else that of each process and its children that have ended."""
+    """The time of the whole cgroup where the kernel counts it, else of each process with its ended children."""
     for group in groups:
         try:
             lines = (group / "cpu.stat").read_text().splitlines()

@@ -145,7 +145,7 @@ def _backoff(options: NodeOptions) -> Backoff:
 
 
 async def _follow(runtime: PodRuntime, manager: Manager, controller: Controller) -> None:
-    """Wakes the reconciler for every pod of which the runtime has news, first of all for those that it adopted."""
+    """Enqueues every pod that the runtime reports as changed; the adopted ones come first."""
     await manager.leading.wait()
     for sandbox in runtime.pods():
         controller.queue.add(Key(sandbox.spec.namespace, sandbox.spec.name))

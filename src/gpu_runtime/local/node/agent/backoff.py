@@ -1,4 +1,4 @@
-"""How long something that failed has to wait: as the kubelet does for crashing containers and failing image pulls."""
+"""Back-off as in the kubelet, for crashing containers and failing image pulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Entry:
 
 
 class Backoff:
-    """The first retry is at once, then after 10 s, 20 s, ... 5 min; ten quiet minutes make it the first again."""
+    """The first retry is at once, then after 10 s, 20 s, ... 5 min; ten minutes without a failure reset it."""
 
     def __init__(self, first: float = FIRST_SECONDS, most: float = MOST_SECONDS) -> None:
         self._first, self._most = first, most
@@ -30,11 +30,11 @@ class Backoff:
         return max(0.0, failed_at + entry.delay - now)
 
     def delay(self, key: str) -> float:
-        """The whole time that the key waits at the moment, for messages."""
+        """The current delay of the key, for messages."""
         return self._entries[key].delay if key in self._entries else 0.0
 
     def tried(self, key: str, failed_at: float, now: float) -> None:
-        """It is tried again now: its next failure waits longer."""
+        """Records a retry: the next failure waits longer."""
         entry = self._entries.get(key)
         if entry is None or failed_at - entry.updated > FORGET_SECONDS:
             self._entries[key] = _Entry(self._first, now)
@@ -42,7 +42,7 @@ class Backoff:
             self._entries[key] = _Entry(min(entry.delay * 2, self._most), now)
 
     def forget(self, prefix: str) -> None:
-        """Nothing of the keys that begin so is left to wait for."""
+        """Resets all keys that begin with `prefix`."""
         for key in [key for key in self._entries if key.startswith(prefix)]:
             del self._entries[key]
 

@@ -1,4 +1,4 @@
-"""From a Pod's container to a run of it: what the runtime is asked for. Pure."""
+"""Translates Pods and their containers into the specs of the pod runtime. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_runtime.local.node.specs import ContainerSpec, Mount, PodSpec
 
 T = TypeVar("T")
 GPU = "nvidia.com/gpu"
-# What may be asked for beyond the default: nothing that reaches outside the pod's own namespaces.
+# Capabilities that a container may add. None of them reaches outside the pod's namespaces.
 _GRANTABLE = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SETPCAP": 8,
     "NET_BIND_SERVICE": 10, "NET_ADMIN": 12, "NET_RAW": 13, "IPC_LOCK": 14, "SYS_CHROOT": 18, "SYS_PTRACE": 19,

@@ -25,7 +25,7 @@ class ConfigError(Exception):
 
 
 class NoCommand(ConfigError):
-    """Most often somebody expects an image to be pulled, which brings one."""
+    """The container has no command. Usually its author expects an image that has one."""
 
     reason = "CreateContainerError"
 
@@ -79,7 +79,7 @@ def variables(
 
 
 def command(container: Container, environment: Mapping[str, str]) -> list[str]:
-    """The whole argument list. There is no image to bring a default one."""
+    """The whole argument list. There is no image that has a default one."""
     words = [expand(word, environment) for word in (*container.command, *container.args)]
     if not words:
         raise NoCommand
@@ -143,7 +143,7 @@ def field(pod: Pod, path: str, pod_ip: str, host_ip: str) -> str:
 
 
 def resource_field(pod: Pod, container: Container, reference: ResourceFieldRef, allocatable: Mapping[str, str]) -> str:
-    """A limit or request of a container in units of the divisor, rounded up; a missing limit is the node's whole."""
+    """A limit or request of a container in units of the divisor, rounded up; no limit means the node's amount."""
     holder = container
     if reference.containerName:
         everyone = [*pod.spec.initContainers, *pod.spec.containers]

@@ -31,7 +31,7 @@ class Usage:
 
 
 def over_limit(pod: Pod, usage: Usage) -> Failure | None:
-    """Which limit of its own the pod is past, in a kubelet's words. Pure."""
+    """The failure of a pod that exceeds one of its own limits, with a kubelet's message. Pure."""
     for volume in pod.spec.volumes:
         if volume.emptyDir and volume.emptyDir.sizeLimit and volume.emptyDir.medium != "Memory":
             limit = volume.emptyDir.sizeLimit
@@ -87,7 +87,7 @@ def _size(folder: Path) -> int:
 
 @dataclass(frozen=True)
 class Evictor:
-    """Looks at every running pod from time to time."""
+    """Measures every running pod periodically."""
 
     data_dir: Path
     running: Callable[[], Iterable[tuple[Pod, Path]]]
@@ -100,7 +100,7 @@ class Evictor:
             await self.look()
 
     async def look(self) -> None:
-        """Measures all pods once and gives up those that are past a limit."""
+        """Measures all pods once and evicts those that exceed a limit."""
         usages: dict[str, Usage] = {}
         pods: dict[str, Pod] = {}
         for pod, folder in list(self.running()):

@@ -1,4 +1,4 @@
-"""What a container asks to be done after its start and before its end."""
+"""The lifecycle hooks of containers: postStart and preStop."""
 
 from __future__ import annotations
 

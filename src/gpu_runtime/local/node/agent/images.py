@@ -1,4 +1,4 @@
-"""Which images there are: every one, since the machine itself is the image, but those that are said to be missing."""
+"""Images: the machine itself is the image, so every image exists except those that are configured as missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from gpu_runtime.local.node.agent.backoff import Backoff
 
-SHOWN_SECONDS = 1.0  # for so long a failed pull is shown as such, before it is shown as a wait
+SHOWN_SECONDS = 1.0  # a failed pull is ErrImagePull for this long, then ImagePullBackOff
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Refused:
 
 
 class Images:
-    """Answers as a kubelet does whose registry lacks the images that match one of the patterns."""
+    """Answers like a kubelet whose registry lacks the images that match a pattern."""
 
     def __init__(self, missing: Iterable[str] = (), backoff: Backoff | None = None) -> None:
         self._missing = list(missing)
@@ -30,7 +30,7 @@ class Images:
         self._failed: dict[str, float] = {}
 
     def refusal(self, pod_uid: str, image: str, now: float) -> Refused | None:
-        """None when the image is there."""
+        """Why the image cannot be used; None when it can."""
         if not any(fnmatchcase(image, pattern) for pattern in self._missing):
             return None
         key = f"{pod_uid}_{image}"

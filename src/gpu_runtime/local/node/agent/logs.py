@@ -14,7 +14,7 @@ POLL_SECONDS = 0.1
 
 
 class PodLogs:
-    """Reads the logs below one data directory, whether or not an agent runs: the files are all there is to know."""
+    """Reads the logs below one data directory, whether or not an agent runs: the files hold everything."""
 
     def __init__(self, data_dir: Path, poll_seconds: float = POLL_SECONDS) -> None:
         self._pods, self._poll_seconds = data_dir / "pods", poll_seconds
@@ -34,12 +34,12 @@ class PodLogs:
                 return
 
     async def _entries(self, files: PodFiles, query: LogQuery, attempt: int) -> AsyncIterator[list[bytes]]:
-        """What is there, cut to what was asked for; then, when following, what is added until the container's end."""
+        """The entries that the query selects. With `follow`, also new entries until the container ends."""
         tail = _Tail(files.log(query.container, attempt))
         try:
             yield chosen(tail.read(), query)
             while query.follow:
-                # Asked before reading: what an ended container has written is complete.
+                # Check this before reading: only the log of an ended container is complete.
                 ended = _ended(files, query.container, attempt)
                 if entries := tail.read():
                     yield entries
@@ -79,7 +79,7 @@ class _Tail:
 
 
 def chosen(entries: list[bytes], query: LogQuery) -> list[bytes]:
-    """The last ones, and the recent ones. Pure."""
+    """The entries that the query selects by count and by time. Pure."""
     if query.since:
         since = query.since.rstrip("Z").encode()
         entries = [entry for entry in entries if entry.partition(b" ")[0].rstrip(b"Z") >= since]
@@ -89,14 +89,14 @@ def chosen(entries: list[bytes], query: LogQuery) -> list[bytes]:
 
 
 def shown(entry: bytes, *, timestamps: bool) -> bytes:
-    """One entry (`time stream tag text`) as a person reads it; a part of a line has no end. Pure."""
+    """The text of one entry (`time stream tag text`); a partial line has no line break. Pure."""
     time, _, tag, text = entry.split(b" ", 3)
     line = text + (b"\n" if tag == b"F" else b"")
     return time + b" " + line if timestamps else line
 
 
 def last_words(path: Path, *, lines: int = 80, limit: int = 2048) -> str:
-    """The end of a log, for a container that left no termination message but is asked for one."""
+    """The end of a log: the termination message of a container that left none and may fall back to its log."""
     try:
         entries = path.read_bytes().splitlines()[-lines:]
     except OSError:

@@ -1,4 +1,4 @@
-"""What the agent remembers of a pod between two looks at it; a restart forgets it, as a kubelet's does."""
+"""What the agent remembers of a pod between two syncs. A restart loses it, as in a kubelet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RunKey = tuple[str, int]
 
 @dataclass
 class PodMemory:
-    """Reasons to wait, verdicts of probes, and what was announced already."""
+    """Reasons to wait, verdicts of probes, and the events that were already recorded."""
 
     waiting: dict[str, Waiting] = field(default_factory=dict)
     verdicts: dict[RunKey, Verdicts] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class PodMemory:
     failure: Failure | None = None
 
     def now_waits(self, container: str, reason: str, message: str) -> bool:
-        """Remembers why a container waits; whether that is news."""
+        """Records why a container waits. Returns whether the reason is new."""
         waiting = Waiting(reason=reason, message=message)
         if self.waiting.get(container) == waiting:
             return False
@@ -31,7 +31,7 @@ class PodMemory:
         return True
 
     def first_time(self, *what: str) -> bool:
-        """Whether this is said for the first time."""
+        """Whether this is the first call with these arguments."""
         if what in self.announced:
             return False
         self.announced.add(what)

@@ -156,7 +156,7 @@ class NodeKeeper:
         self._log = structlog.get_logger("node").bind(node=machine.name)
 
     async def register(self) -> None:
-        """Makes the Node object say what this machine is; raises when the server cannot be told."""
+        """Writes this machine's Node object and lease. Raises when the server cannot be reached."""
         metadata = node_metadata(self._machine)
         key = Key("", self._machine.name)
         try:
@@ -168,7 +168,7 @@ class NodeKeeper:
         await self._renew()
 
     async def run(self) -> None:
-        """Heartbeats until cancelled; a server that is away is outlived."""
+        """Sends heartbeats until cancelled. Retries when the server cannot be reached."""
         told = self._clock.monotonic()
         while True:
             await asyncio.sleep(RENEW_SECONDS)

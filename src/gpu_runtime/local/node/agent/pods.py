@@ -1,4 +1,4 @@
-"""Drives each Pod of the node toward its spec, one look at a time, and reports what it has become."""
+"""Drives each Pod of the node toward its spec, one sync at a time, and reports its status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOST_RETRY_SECONDS = 0.05
 
 
 class Wait(Exception):
-    """Nothing more can be done for this pod now; look again after `seconds`."""
+    """Nothing more can be done for this pod now; sync again after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -64,7 +64,7 @@ class PodKeeper:
         self.store.subscribe(self._changed)
 
     def _changed(self, delta: Delta[Pod]) -> None:
-        """Forgets a Pod that never got as far as a sandbox; the others are forgotten with theirs."""
+        """Forgets a deleted Pod that never had a sandbox; others are forgotten when their sandbox is removed."""
         if delta.new is None and delta.old and self.runtime.get(delta.old.metadata.uid) is None:
             self.memories.pop(delta.old.metadata.uid, None)
             self.reporter.written.pop(delta.old.metadata.uid, None)
@@ -90,7 +90,7 @@ class PodKeeper:
             except Wait as wait:
                 again = wait.seconds
             except (ShimGone, UnknownPod):
-                again = LOST_RETRY_SECONDS  # the sandbox ended under our hands: the next look makes another
+                again = LOST_RETRY_SECONDS  # the sandbox ended meanwhile: the next sync makes another
             except ShimRefused as error:
                 self.say(pod, "Warning", "Failed", f"Error: {error}")
                 again = MOUNT_RETRY_SECONDS
@@ -101,14 +101,14 @@ class PodKeeper:
         if self.reporter.is_over(pod, memory):
             await self.stopper.stop_sandbox(
                 pod, self.memories.get(pod.metadata.uid)
-            )  # before it is said: whoever reads it may use what the pod held
+            )  # before the report: its readers may use what the pod held
             await self.reporter.report(pod, memory, ended=True)
         else:
             await self.reporter.report(pod, memory)
         return Result(_soonest(again, _until_overdue(pod), REFRESH_SECONDS if pod_volumes.refreshed(pod) else None))
 
     def _newest(self, key: Key) -> Pod | None:
-        """The cached Pod, or what our last write gave back when the cache is behind that."""
+        """The cached Pod, or the result of our last write when the cache is behind it."""
         pod = self.store.get(key)
         if pod is None:
             return None
@@ -118,7 +118,7 @@ class PodKeeper:
         return pod
 
     async def _end_others(self, key: Key, pod: Pod | None) -> None:
-        """What runs under this name for a Pod that is gone ends now."""
+        """Ends what still runs for earlier Pods of this name."""
         for uid in self.runtime.called(key.namespace, key.name):
             if pod is None or uid != pod.metadata.uid:
                 await self._forget(uid)
@@ -137,7 +137,7 @@ class PodKeeper:
         return [(pod, self.runtime.files(pod.metadata.uid).path) for pod in self.store if pod.metadata.uid in alive]
 
     def evict(self, pod: Pod, failure: Failure) -> None:
-        """Gives a pod up; the next look ends it."""
+        """Marks a pod as failed; the next sync ends it."""
         memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
         if memory.failure is None:
             memory.failure = failure
@@ -147,7 +147,7 @@ class PodKeeper:
     # -- toward running
 
     async def _advance(self, pod: Pod, memory: PodMemory) -> float | None:
-        """Does what can be done now; seconds until there is more to do, if that is known."""
+        """Does what can be done now. Returns the seconds until there is more to do, if that is known."""
         sandbox = await self._sandbox(pod, memory)
         if sandbox is None or not sandbox.alive:
             return None
@@ -250,7 +250,7 @@ class PodKeeper:
         if now is None or run is None or run.state is None:
             return None
         if run.state["status"] == "exited":
-            return 0.0  # it ended, or could not even start: what follows is the next look's work
+            return 0.0  # it ended or did not start: the next sync goes on
         await self.hooks.after_start(pod, container, run)
         self.probing.ensure(pod, container, run, now, memory)
         return None
@@ -258,7 +258,7 @@ class PodKeeper:
     async def _mind(
         self, pod: Pod, container: Container, run: ContainerRun, sandbox: PodSandbox, memory: PodMemory
     ) -> None:
-        """Probes a running container and ends one that its probes have given up."""
+        """Probes a running container and ends it when its startup or liveness probe has failed."""
         verdicts = self.probing.ensure(pod, container, run, sandbox, memory)
         if verdicts.failed is None or not memory.first_time("probe", run.name, str(run.attempt)):
             return
@@ -282,7 +282,7 @@ class PodKeeper:
     # -- toward the end
 
     async def _terminate(self, pod: Pod) -> Result:
-        """The Pod was deleted: its containers end in order, then the object goes."""
+        """Ends the containers of a deleted Pod in order, then removes the object."""
         uid = pod.metadata.uid
         memory = self.memories.setdefault(uid, PodMemory())
         grace = pod.metadata.deletionGracePeriodSeconds
@@ -293,7 +293,7 @@ class PodKeeper:
             await self.reporter.report(pod, memory, ended=True)
             await self.client.delete(PODS, pod.metadata.key, uid=uid, grace_seconds=0)
         except (NotFound, Conflict):
-            # Gone, or another Pod of the same name by now; either way the cache will tell.
+            # The Pod is gone, or another Pod has its name by now; the cache will show it.
             pass
         await self._forget(uid)
         return Result()

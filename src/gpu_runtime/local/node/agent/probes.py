@@ -21,7 +21,7 @@ RAMP_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.0)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one try gave: `error` when it could not even be made."""
+    """The result of one try; `error` when the try could not be made."""
 
     success: bool
     output: str = ""
@@ -30,7 +30,7 @@ class Outcome:
 
 @dataclass
 class Verdicts:
-    """What the probes of one run of a container say; one that it lacks is content, `failed` is one to die of."""
+    """The probe results of one run. A probe that it lacks has passed; `failed` is the probe that must end the run."""
 
     started: bool = True
     readiness: bool = True
@@ -38,7 +38,7 @@ class Verdicts:
 
     @classmethod
     def awaited(cls, container: Container) -> Verdicts:
-        """Before the first try: neither started nor ready as far as probes have a say."""
+        """The results before the first try: not started if it has a startup probe, not ready if a readiness probe."""
         return cls(started=container.startupProbe is None, readiness=container.readinessProbe is None)
 
     @property
@@ -55,7 +55,7 @@ class Verdicts:
 
 
 def named_port(container: Container, port: int | str) -> int:
-    """The number that a port is meant by; ValueError for a name that the container does not have."""
+    """The number of a port; ValueError for a name that the container does not have."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     for each in container.ports:
@@ -78,7 +78,7 @@ def probed_ports(container: Container) -> list[int]:
 
 
 class Prober:
-    """Tries one probe for ever and calls `changed(kind, verdict)` when its verdict does."""
+    """Tries one probe for ever and calls `changed(kind, verdict)` when the verdict changes."""
 
     def __init__(self, container: Container, kind: Kind, probe: Probe, address: str, execute: Execute) -> None:
         self._container, self._kind, self._probe = container, kind, probe
@@ -159,7 +159,7 @@ class Prober:
 
 @dataclass
 class Verdict:
-    """Counts successes and failures in a row; the value turns at the thresholds."""
+    """Counts successes and failures in a row; the value changes at the thresholds."""
 
     probe: Probe
     kind: Kind

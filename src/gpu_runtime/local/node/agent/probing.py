@@ -1,4 +1,4 @@
-"""Runs the probes of a container as long as it runs, and wakes whoever has to act on what they find."""
+"""Runs the probes of a container as long as it runs, and wakes the reconciler when a result changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Probing:
     def ensure(
         self, pod: Pod, container: Container, run: ContainerRun, sandbox: PodSandbox, memory: PodMemory
     ) -> Verdicts:
-        """The verdicts on this run, whose probes are running from now on."""
+        """Starts the probes of this run if they do not run yet. Returns its verdicts."""
         key = (run.name, run.attempt)
         if key in memory.verdicts:
             return memory.verdicts[key]
@@ -88,7 +88,7 @@ class Probing:
 
 
 def _first_verdicts(pod: Pod, container: Container, run: ContainerRun) -> Verdicts:
-    """Nothing is known yet, unless an earlier agent reported on this run: it does not become unready for us."""
+    """The verdicts before the first try. A run that an earlier agent reported as ready stays ready."""
     verdicts = Verdicts.awaited(container)
     for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
         if status.name == container.name and status.containerID == container_id(pod.metadata.uid, run):

@@ -1,4 +1,4 @@
-"""What the node tells the API server about a Pod: gathered, computed, and written only when it differs."""
+"""Computes the status of Pods and writes it to the API server when it differs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reporter:
     written: dict[str, Pod] = field(default_factory=dict)
 
     def is_over(self, pod: Pod, memory: PodMemory) -> bool:
-        """Whether the pod has come to its end by itself."""
+        """Whether the pod has ended by itself."""
         return self._status(pod, memory, ended=False).phase in TERMINAL
 
     async def report(self, pod: Pod, memory: PodMemory, *, ended: bool = False) -> None:
@@ -46,7 +46,7 @@ class Reporter:
         return pod_status(pod, self._seen(pod, memory, ended), host_ip=self.host_ip, now=datetime.now(UTC))
 
     def _with_last_words(self, pod: Pod, sandbox: PodSandbox | None) -> PodSandbox | None:
-        """For containers whose termination message falls back to their log."""
+        """Adds the termination messages of containers that fall back to their log."""
         chatty = {each.name for each in pod.spec.containers if each.terminationMessagePolicy == "FallbackToLogsOnError"}
         if sandbox is None or not chatty:
             return sandbox

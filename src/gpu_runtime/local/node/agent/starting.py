@@ -1,4 +1,4 @@
-"""Starting one run of a container: back-off, image, configuration, and the events that tell of it."""
+"""Starts one run of a container: back-off, image, configuration and events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Say = Callable[[Pod, str, str, str], None]
 
 @dataclass(frozen=True)
 class Starter:
-    """Starts containers; what keeps one from starting is left in the pod's memory as a reason to wait."""
+    """Starts containers. When one cannot start, records the reason in the pod's memory."""
 
     client: Client
     runtime: PodRuntime
@@ -53,7 +53,7 @@ class Starter:
         if (refused := self._image_refused(pod, container, memory, now)) is not None:
             return refused
         latest = sandbox.latest(name)
-        # A run without a state was asked for by an agent that did not live to see it: it is the one to start.
+        # A run without a state was requested by an agent that was killed before the start: start that run.
         attempt = 0 if latest is None else latest.attempt + (latest.state is not None)
         try:
             variables = await self._variables(pod, container, sandbox)

@@ -1,4 +1,4 @@
-"""A Pod's status out of what was seen of it, as a kubelet computes it. Pure."""
+"""Computes a Pod's status from what was observed, as a kubelet does. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TERMINAL = ("Succeeded", "Failed")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why the node gave a pod up as a whole."""
+    """Why the node failed a whole pod."""
 
     reason: str
     message: str
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything that a status is made of. `started` and `ready` are the probes' word on running containers."""
+    """Everything that a status is computed from. `started` and `ready` are probe results of running containers."""
 
     sandbox: PodSandbox | None = None
     waiting: Mapping[str, Waiting] = field(default_factory=dict)

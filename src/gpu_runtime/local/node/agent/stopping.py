@@ -1,4 +1,4 @@
-"""Ending a pod's containers in order and giving up what the pod held."""
+"""Ends a pod's containers in order and frees what the pod held."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpu_runtime.local.node.runtime import PodRuntime
 
 @dataclass(frozen=True)
 class Stopper:
-    """Asks, and asks again at every look, until nothing runs any more."""
+    """Asks containers to stop, again at every sync, until none runs any more."""
 
     runtime: PodRuntime
     hooks: Hooks
     say: Say
 
     async def stopping(self, pod: Pod, memory: PodMemory, grace: float) -> bool:
-        """Asks what runs to stop; False when nothing does any more and the sandbox is gone."""
+        """Asks running containers to stop. False when none runs any more and the sandbox is gone."""
         sandbox = self.runtime.get(pod.metadata.uid)
         running = [run for run in sandbox.runs if run.running] if sandbox and sandbox.alive else []
         containers = {each.name: each for each in (*pod.spec.initContainers, *pod.spec.containers)}

@@ -67,13 +67,13 @@ def refreshed(pod: Pod) -> bool:
 
 
 class Volumes:
-    """Provides the volumes of pods. What `hides` names is no hostPath for anybody."""
+    """Provides the volumes of pods. Refuses a hostPath for which `hides` is true."""
 
     def __init__(self, client: Client, data_dir: Path, hides: Callable[[Path], bool]) -> None:
         self._client, self._data_dir, self._hides = client, data_dir, hides
 
     async def provide(self, pod: Pod, folder: Path, pod_ip: str, host_ip: str) -> dict[str, Place]:
-        """Every volume's place, its content current. NotReady names the first that is not to be had."""
+        """The place of every volume, with current content. NotReady names the first that cannot be provided."""
         places = {}
         for volume in pod.spec.volumes:
             try:

@@ -23,7 +23,7 @@ KILL_PATIENCE = 2.0  # from asking the init to kill the program to killing the i
 
 
 class Run:
-    """A container that was started: `state` is on disk before anybody hears of it."""
+    """A container that was started. Its `state` is on disk before the agent gets it."""
 
     def __init__(self, sandbox: Sandbox, pod: str, container: Container, changed: Callable[[Run], None]) -> None:
         self.container, self._changed = container, changed
@@ -63,7 +63,7 @@ class Run:
         self.init_pid = int(os.read(told, 32) or b"0")
         os.close(told)
         # Joining takes the kernel 10 ms a cgroup: it happens while the init prepares the file system, which then waits.
-        # One that ended already says why in its report.
+        # An init that has ended already reports the reason.
         with contextlib.suppress(ProcessLookupError, BrokenPipeError):
             if self.init_pid:
                 program.join_cgroups(self.container["cgroups"], self.init_pid)
@@ -80,7 +80,7 @@ class Run:
 
     @property
     def wanted_descriptors(self) -> list[int]:
-        """Those to read now: while a reader is behind, the program waits."""
+        """The descriptors to read now. While an attached reader is behind, output is not read."""
         held = any(reader.behind for reader in self.readers)
         return [each for each in self.open_descriptors if not (held and each in self.streams)]
 
@@ -90,7 +90,7 @@ class Run:
                 data = os.read(descriptor, 1 << 16)
             except BlockingIOError:
                 return
-            except OSError:  # how a terminal says that nobody has it open any more
+            except OSError:  # a terminal reports this when nobody has it open any more
                 data = b""
             if data:
                 self.streams[descriptor].feed(data)

@@ -1,4 +1,4 @@
-"""A person who is attached to a container: gets a copy of all that its program says from now on.
+"""`kubectl attach`: gives each attached client a copy of the program's output from now on.
 
 The program waits for a reader that is slow, but not for one that has stopped reading.
 """
@@ -18,7 +18,7 @@ END_OF_INPUT = b"end"
 
 
 class Reader:
-    """One attached person; `streams` are the pipes for output and errors. One who `speaks` ends the input by going."""
+    """One attached client; `streams` are its pipes for output and errors. The input ends when one who `speaks` goes."""
 
     def __init__(self, streams: list[int], control: socket.socket, *, speaks: bool) -> None:
         self.control, self._streams = control, dict(zip(("stdout", "stderr"), streams, strict=True))
@@ -69,7 +69,7 @@ class Reader:
             self.gone = True
 
     def close(self) -> None:
-        """The container has ended, or the person has gone."""
+        """Call it when the container has ended or the client has gone."""
         with contextlib.suppress(OSError):
             keeper.tell(self.control, {"status": 0})
         self.control.close()

@@ -46,7 +46,7 @@ class Execution:
             self.ended_output = self.ended_output or not data
 
     def tick(self, now: float) -> bool:
-        """Does what is due; False when the command has ended and its end was told.
+        """Does what is due; False when the command has ended and `done` was called.
 
         The command's own end decides: something that it left behind may hold its output open for ever.
         """

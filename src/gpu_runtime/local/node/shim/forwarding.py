@@ -15,25 +15,25 @@ CHUNK = 1 << 16
 
 
 class Relay:
-    """Two connections, each one's input being the other's output, until both have said all."""
+    """Copies data between two connections, in both directions, until both have ended."""
 
     def __init__(self, outside: socket.socket, port: int) -> None:
         self._ends = (outside, socket.socket())
         self._owed = [b"", b""]  # what each end has yet to be sent
-        self._ended = [False, False]  # whether each end has said all
+        self._ended = [False, False]  # whether each end sends no more
         for end in self._ends:
             end.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             self._ends[1].connect(("127.0.0.1", port))
 
     def interests(self) -> dict[int, int]:
-        """What to poll for; an end is read only while the other one takes what it says."""
+        """What to poll for. An end is read only when its earlier data has been sent to the other end."""
         wanted = {}
         for number, end in enumerate(self._ends):
             mask = select.POLLOUT if self._owed[number] else 0
             if not self._ended[number] and not self._owed[1 - number]:
                 mask |= select.POLLIN
-            if mask:  # an end that nothing is wanted from would report its hang-up without end
+            if mask:  # with an empty mask, poll would report a hang-up again and again
                 wanted[end.fileno()] = mask
         return wanted
 
@@ -42,7 +42,7 @@ class Relay:
         return [end.fileno() for end in self._ends]
 
     def ready(self, descriptor: int) -> bool:
-        """Moves what can be moved; False when the relay is over."""
+        """Copies what can be copied now; False when both ends have ended."""
         number = 0 if self._ends[0].fileno() == descriptor else 1
         try:
             self._send(number)

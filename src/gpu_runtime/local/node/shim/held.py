@@ -1,7 +1,7 @@
-"""What a container is given of the machine, taken while the machine's tree can still be reached.
+"""The mounts that a container gets from the machine, opened while the machine's tree can still be reached.
 
-Each thing is held as a mount without a place. Once the machine's root has been let go of, these are all that is left of
-it, and a path out of a pod's spec cannot name more.
+Each is a detached mount. Once the machine's root is unmounted, nothing else of the machine is left that a path in a
+pod's spec could name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HeldVolume(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Mounts by the place that each goes to."""
+    """Detached mounts by the path where each will be attached."""
 
     volumes: list[HeldVolume]
     system_files: dict[str, int]
@@ -69,7 +69,7 @@ def release(held: Held) -> None:
 def _is_lost(path: str, homes: list[str]) -> bool:
     """Whether a fresh /tmp or an empty home would hide this directory of the machine (the interpreter's own).
 
-    One that holds a home is not worth the home.
+    A directory that contains a home stays hidden: it would show the home.
     """
     lost = any(inside(path, place) for place in (*FRESH, *homes))
     return lost and os.path.isdir(path) and not any(inside(home, path) for home in homes)
@@ -83,9 +83,9 @@ def _is_hidden(path: str, container: Container) -> bool:
 
 
 def _empty_home(path: str, layer: str) -> str:
-    """A directory of the pod's own in the place of `path`, with an empty one for each that is there.
+    """A directory of the pod in place of the home `path`. In place of /home it has an empty directory for each home.
 
-    Whoever passed the real one passes it, and everybody may pass to what is shown inside.
+    It has the owner and mode of the real one. Everybody may traverse it, to reach what is shown inside.
     """
     made = os.path.join(layer, "home-" + path.strip("/").replace("/", "-"))
     os.mkdir(made)
@@ -118,7 +118,7 @@ def _volume(mount: Mount, container: Container) -> HeldVolume:
     try:
         with opened(_inside_volume(mount["source"], mount["subPath"])) as source:
             is_directory, shown = stat.S_ISDIR(os.fstat(source).st_mode), os.readlink(named(source))
-            # Where it really is, which a link may have changed since it was asked for.
+            # Check the real path: a link may have changed since the pod was admitted.
             if mount["ofMachine"] and _is_hidden(shown, container):
                 raise OSError(errno.EACCES, f"{mount['source']} is not shown to pods")
             return HeldVolume(mount, sys_.copy_mount(source), is_directory, shown)

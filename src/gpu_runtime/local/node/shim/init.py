@@ -1,6 +1,6 @@
 """PID 1 of a container: starts its program, forwards signals to it, reaps what it leaves, and ends with it.
 
-In the container's pid namespace the end of this process is the end of every other. Without one it is the reaper of all
+When it ends, the kernel ends every other process of the container's pid namespace. Without a pid namespace it reaps all
 its descendants and ends them itself.
 """
 
@@ -19,7 +19,7 @@ from gpu_runtime.local.node.shim import syscalls as sys_
 from gpu_runtime.local.node.shim.held import CannotMount
 from gpu_runtime.local.node.shim.shapes import Container, InitReport, Launch
 
-GO = b"\0"  # the shim's word that limits are in force; every other byte is a signal's number
+GO = b"\0"  # sent by the shim when limits are in force; every other byte is a signal's number
 
 
 def run(launch: Launch, shim: socket.socket) -> NoReturn:
@@ -91,7 +91,7 @@ def start(
     if child == 0:
         try:
             os.setsid()
-            if plain:  # elsewhere the end of the pid namespace's init is the end of all
+            if plain:  # in a pid namespace they end with its init
                 sys_.prctl(sys_.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             for group in groups:
@@ -178,4 +178,4 @@ def _report(shim: socket.socket, report: InitReport) -> None:
     try:
         shim.sendall(json.dumps(report).encode() + b"\n")
     except OSError:
-        return  # the shim is gone, and with it whoever would read this
+        return  # the shim is gone, so nobody reads this

@@ -1,4 +1,4 @@
-"""Stands beside one command in a container: starts it, says how it went, and ends all of it when it is not wanted.
+"""Runs one command in a container: starts it, reports how it ended, and kills all of it when the client goes.
 
 It is the reaper of everything that the command starts, so a process that changed its session is found too. It runs in
 the container's pid namespace but not under its limits, which are the command's.
@@ -33,7 +33,7 @@ def tell(control: socket.socket, report: InitReport, *descriptors: int) -> None:
     try:
         socket.send_fds(control, [json.dumps(report).encode()], descriptors, socket.MSG_NOSIGNAL)
     except OSError:
-        return  # whoever asked has gone
+        return  # the client has gone
 
 
 def receive(sender: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
@@ -76,7 +76,7 @@ def _keep(order: Order, control: socket.socket, groups: list[int], life: int, *,
     for descriptor in ends:
         os.close(descriptor)
     status = _wait(child, [control.fileno(), life], woken, unwanted)
-    if status is None or plain:  # elsewhere what a command left in the background goes on, as the container's own
+    if status is None or plain:  # in a pid namespace, the command's background processes run on in the container
         init.end_descendants()
     if status is not None:
         tell(control, {"status": status})
@@ -94,7 +94,7 @@ def _streams(order: Order) -> tuple[list[int], list[int]]:
 
 
 def _wait(child: int, wanted: list[int], woken: int, unwanted: list[int]) -> int | None:
-    """The wait status of `child`; None when one of `wanted` has closed, or something said so."""
+    """The wait status of `child`; None when one of `wanted` has closed, or `unwanted` is not empty."""
     closings, anything = select.poll(), select.poll()
     for descriptor in wanted:
         closings.register(descriptor, select.POLLIN)
@@ -104,7 +104,7 @@ def _wait(child: int, wanted: list[int], woken: int, unwanted: list[int]) -> int
         if woken in dict(anything.poll()):
             os.read(woken, 4096)
         status = init.reap(child)
-        # Asked after the reaping: a client that goes hangs up the terminal, and the command may end by that before
+        # Check after reaping: a client that goes hangs up the terminal, and the command may end by that before
         # this process has seen that the client is gone.
         if unwanted or closings.poll(0):
             return None

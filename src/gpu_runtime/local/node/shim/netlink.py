@@ -53,10 +53,10 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def without_ipv6(link: str) -> None:
-    """Pods speak IPv4 alone, and what IPv6 sends unasked on a link goes to every port of the bridge.
+    """Turns IPv6 off. Pods use only IPv4, and IPv6 sends unsolicited packets that go to every port of the bridge.
 
     With some hundred pods that is more than the kernel queues: it drops packets then, also the machine's on loopback.
-    `default` means links of this namespace that are yet to come.
+    The link `default` stands for all future links of this namespace.
     """
     try:
         with open(f"/proc/sys/net/ipv6/conf/{link}/disable_ipv6", "w") as file:

@@ -35,7 +35,7 @@ def enter(launch: Launch) -> None:
         _carry_top_level(name, root, layers, container["homes"])
     for point in carried:
         _carry_directory(point, root + point, layers)
-    # Before the machine's own go: a user namespace may mount /proc and /sys only while it can see others of them.
+    # Do this before the machine's own are gone: a user namespace may mount /proc and /sys only while it sees others.
     _fresh_directories(root, pod)
     held = hold(container, pod, layer)
     _leave_machine_for(root)
@@ -47,7 +47,7 @@ def enter(launch: Launch) -> None:
 
 
 def _leave_machine_for(root: str) -> None:
-    """Both roots share one place for a moment, so that the old one has no name inside the new one."""
+    """Both roots are mounted at one place for a moment, so that the old one has no path inside the new one."""
     os.chdir(root)
     sys_.pivot_root(".", ".")
     sys_.unmount(".")
@@ -129,7 +129,7 @@ def _carry_top_level(name: str, root: str, layers: _Layers, homes: list[str]) ->
 
 
 def _holds_something(path: str) -> bool:
-    """Whether the directory is worth a mount, of which each costs a millisecond; one that cannot be read is not."""
+    """Whether the directory is worth a mount, which costs a millisecond: not if it is empty or cannot be read."""
     try:
         return bool(os.listdir(path))
     except OSError:

@@ -144,7 +144,7 @@ class Shim:
         due = [run.kill_at for run in self._runs.values() if run.kill_at is not None and not run.state_is_final]
         due += [execution.deadline for execution in self._executions.values()]
         due += self._shells.deadlines()
-        # What is overdue was asked for already: look again soon, not at once.
+        # What is overdue was already requested: check again soon, not at once.
         return max(50.0, (min(due) - time.monotonic()) * 1000) if due else None
 
     def _ready(self, descriptor: int) -> None:

@@ -64,7 +64,7 @@ _MACHINES = {
 
 
 def confine() -> None:
-    """For this process and all that it starts, for good. Nothing on a processor whose numbers we do not know."""
+    """Filters the calls of this process and of all that it starts, for good. Does nothing on an unknown processor."""
     machine = _MACHINES.get(os.uname().machine)
     if machine is None:
         return

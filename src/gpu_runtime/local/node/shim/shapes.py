@@ -1,4 +1,4 @@
-"""What the agent writes for the shim and the shim for the agent: the JSON documents in a pod's directory."""
+"""The JSON documents in a pod's directory, through which the agent and the shim exchange data."""
 
 from __future__ import annotations
 

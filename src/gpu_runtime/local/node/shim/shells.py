@@ -64,7 +64,7 @@ class Shells:
         return watched | dict.fromkeys(self._pending, select.POLLOUT)
 
     def deadlines(self) -> list[float]:
-        """When readers who have stopped reading are let go."""
+        """The times at which readers that have stopped reading are dropped."""
         return [reader.deadline for reader in self._readers if reader.deadline is not None]
 
     def ready(self, descriptor: int, runs: Runs) -> None:

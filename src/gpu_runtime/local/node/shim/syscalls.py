@@ -133,14 +133,14 @@ def prctl(option: int, value: int) -> None:
 
 
 def prctl_pointer(option: int, value: int, address: int) -> None:
-    """One whose second argument lies in memory."""
+    """Calls prctl with a pointer as its second argument."""
     zero = ctypes.c_ulong(0)
     result = _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_void_p(address), zero, zero)
     _checked(result, f"prctl {option}")
 
 
 def set_process_name(name: str) -> None:
-    """What `ps -o comm` shows; at most 15 bytes count."""
+    """Sets what `ps -o comm` shows; at most 15 bytes count."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
     _checked(_libc.prctl(PR_SET_NAME, buffer, 0, 0, 0), "prctl name")
 
@@ -158,7 +158,7 @@ def sethostname(name: str) -> None:
 
 
 def drop_capabilities(kept: frozenset[int] = KEPT_CAPABILITIES) -> None:
-    """Leaves only `kept` to whatever is executed next, whoever it runs as."""
+    """Limits the programs that this process executes to the capabilities `kept`, even as root."""
     for capability in range(LAST_CAPABILITY + 1):
         if capability in kept:
             continue
@@ -171,7 +171,7 @@ def drop_capabilities(kept: frozenset[int] = KEPT_CAPABILITIES) -> None:
 
 
 def be_root_for(user: int, group: int) -> None:
-    """In a user namespace just entered: its root is this user outside of it."""
+    """Call it in a new user namespace: maps its root to this user outside."""
     for path, content in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with open(f"/proc/self/{path}", "w") as file:
             file.write(content)

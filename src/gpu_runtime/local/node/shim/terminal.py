@@ -14,7 +14,7 @@ TERMINAL = "xterm"
 
 
 def attach(container: Container, streams: Sequence[int], *, tty: bool) -> None:
-    """In the process that becomes the program: they must be the user's own for /dev/stdout to be opened."""
+    """Call it in the process that becomes the program. The program's user must own the streams to open /dev/stdout."""
     if tty:
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
     for target, descriptor in enumerate(streams):
