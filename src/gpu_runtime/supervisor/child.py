@@ -18,11 +18,12 @@ BEGIN = b"begin\n"
 READY = "ready"
 ALIVE = "alive"
 ALIVE_SECONDS = 5.0
-"""How often a child says that it lives."""
+"""How often a child prints ALIVE."""
 SILENT_SECONDS = 30.0
-"""A child that has said nothing for so long hangs."""
+"""A child that prints nothing for this long hangs, and the parent kills it."""
 LISTENS = 3
-"""In so many parts is silence measured: after the first of them a parent that was itself stopped hears again."""
+"""The parent measures the silence in this many waits. If the parent itself was stopped (SIGSTOP), its current wait may
+time out at once; the next wait reads what the child has printed meanwhile."""
 RESTARTS = Exponential(0.1, 10.0)
 
 

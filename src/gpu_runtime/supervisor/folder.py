@@ -23,10 +23,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     address: str = ""
     health: str = ""
-    """URL of its readiness, where it has one."""
+    """Readiness URL. Empty when the process has none."""
     stop_seconds: float = 30.0
     order: int = 0
-    """Those with a higher one are stopped first."""
+    """Position in the start order. Processes with a higher order are stopped first."""
 
 
 @dataclass(frozen=True)

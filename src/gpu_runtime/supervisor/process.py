@@ -23,7 +23,8 @@ class Process:
         self.ended = asyncio.Event()
         self.how = "ended"
         self.code: int | None = None
-        """Its exit status, as far as we can know it: negative for a signal, None for the child of another."""
+        """Exit status, negative for a signal. None while the process runs, and always for a process of an earlier
+        supervisor: only the parent gets the status."""
         self._child = child
         self._handle: int | None = handle
         asyncio.get_running_loop().add_reader(handle, self._note_end)

@@ -17,17 +17,17 @@ class Program:
     name: str
     command: Sequence[str]
     health: str
-    """URL that answers 200 when the process can do its work. One that lives answers something."""
+    """URL that answers 200 when the process can do its work. A process that does not hang answers with some status."""
     serves: str = ""
-    """URL that answers 200 as soon as those after it may start; `health` if they have to wait for all of it."""
+    """URL that answers 200 when the programs that depend on this one may start. Empty: they wait for `health`."""
     after: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-    """What the process reads at its start."""
+    """Files that the process reads at its start."""
     environment: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[], Awaitable[None]] | None = None
-    """Done once, when it serves for the first time and before those after it start."""
+    """Called once: when the program serves for the first time, before the programs that depend on it start."""
     address: str = ""
-    """Where it serves, for people."""
+    """The URL that is shown to people."""
     stop_seconds: float = STOP_SECONDS
 
     def digest(self) -> str:

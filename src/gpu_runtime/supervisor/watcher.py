@@ -34,11 +34,11 @@ class Patience:
     ready_seconds: float = 60.0
     """A first start that takes longer has failed."""
     first_attempts: int = 3
-    """A process that ends so many times before it was ever ready cannot be started."""
+    """The first start has failed when the process ends this many times before it is ready."""
     settled_seconds: float = 10.0
-    """A process that was ready for so long did not die of its start: back-off begins anew."""
+    """Back-off starts from its shortest delay again after the process was ready for this long."""
     silent_seconds: float = 30.0
-    """A process that lives and gives no answer at all for so long hangs: it is killed."""
+    """A process that runs but answers no request for this long hangs, and the watcher kills it."""
     backoff: Exponential = field(default_factory=lambda: Exponential(0.2, 15.0))
 
 
