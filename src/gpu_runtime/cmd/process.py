@@ -17,7 +17,7 @@ from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 
 Settings = Mapping[str, object]
 Urls = Mapping[str, str]
-"""Where each process that serves HTTP is reached, by the name of the process."""
+"""The URL of each process that serves HTTP, by the name of the process."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class InUp:
     """How `gpu-runtime up` runs a process. `up` itself sets ports, addresses and leader election."""
 
     after: tuple[str, ...] = ()
-    """Processes that are ready before this one starts. One that needs Kubernetes always waits for the cluster."""
+    """Processes that must be ready before this one starts. One that needs Kubernetes also waits for the cluster."""
     port: int | None = None
-    """Its HTTP port, counted from `--port`. None takes any free port."""
+    """The offset of its HTTP port from `--port`. None: any free port."""
     variable: str = ""
     """The environment variable that `gpu-runtime env` sets to its URL."""
     pages: Mapping[str, str] = field(default_factory=dict)
-    """Paths of its URL that `up` shows when all is ready, by title."""
+    """Paths of its URL that `up` prints when every process is ready, by title."""
     settings: Callable[[Urls], Settings] = lambda _: {}
-    """Settings that only `up` knows; they replace a person's own."""
+    """Settings that only `up` knows. They override the user's settings."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class InCluster:
     replicas: int = 2
     settings: Settings = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Secrets by the folder under /etc/gpu-runtime where the container reads them."""
+    """Names of Secrets by the folder under /etc/gpu-runtime where the container reads them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Process:
 
     name: str
     summary: str
-    """What the command does, as `gpu-runtime --help` says it."""
+    """The line about the command in `gpu-runtime --help`."""
     main: str
     """`module:function` of `async def main(settings, process: ProcessContext) -> None`."""
     settings: str
@@ -61,15 +61,15 @@ class Process:
     local_settings: str = ""
     """`module:attribute` of the settings that differ from their defaults on one machine."""
     http: bool = False
-    """It serves HTTP on a port of its own beside the health port."""
+    """Whether the process serves HTTP. It does so on another port than its health port."""
     kubernetes: bool = True
-    """It talks to a cluster: its command takes `--kubeconfig`, and its Pods have a token."""
+    """Whether the process talks to a cluster: its command takes `--kubeconfig`, and its Pods have a token."""
     lease: str = ""
-    """Replicas elect a leader through this Lease in the install namespace."""
+    """The Lease in the install namespace by which replicas elect a leader. Empty: no leader election."""
     rules: tuple[Rule, ...] = ()
-    """What it may do in every namespace."""
+    """Its permissions in every namespace."""
     namespaced_rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
-    """What it may do in single namespaces."""
+    """Its additional permissions, by namespace."""
     up: InUp | None = None
     """None: `up` does not run it."""
     cluster: InCluster | None = None
