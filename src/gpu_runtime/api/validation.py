@@ -14,7 +14,7 @@ from gpu_runtime.api.schema import Node, describe, timestamp
 
 
 class FieldError(Struct, frozen=True):
-    """One thing that is wrong: `field` as the client wrote it (`template.ports[0].port`), and what to change."""
+    """One invalid field: its path as the client wrote it (`template.ports[0].port`), and what to change."""
 
     field: str
     message: str

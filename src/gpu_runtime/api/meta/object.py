@@ -33,7 +33,7 @@ class OwnerReference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The part of `metadata` that we read or write; the server keeps the rest."""
+    """The fields of `metadata` that this project reads or writes. The server keeps the other fields."""
 
     name: str = ""
     generateName: str = ""

@@ -26,7 +26,7 @@ GPUFunctionPhase = Literal["Idle", "Progressing", "Ready", "Failed"]
 
 
 class WorkerUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The unit that each worker is. No storages: one belongs to one unit, and workers are many."""
+    """The unit that runs as each worker. It has no storages: a storage belongs to one unit, and workers are many."""
 
     specName: Annotated[SpecName, Meta(description="Flavour of the workers, such as g1.1.")]
     image: Annotated[ImageReference, Meta(description="Container image with the user's framework.")]

@@ -36,7 +36,7 @@ class ObjectReference(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class StockChoice(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The stock unit that the operation consumes. UID and all: another unit of this name is not meant."""
+    """The stock unit that the operation consumes. The UID rules out a later unit of the same name."""
 
     namespace: Annotated[ObjectName, Meta(description="Namespace of the stock unit.")]
     name: Annotated[ObjectName, Meta(description="Name of the stock unit.")]
@@ -123,7 +123,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     It has no status subresource. The choice of stock must be in the record from its creation on (a create drops the
     status of a kind that has the subresource), and the commit moves the phase and drops the request in one PUT with a
-    resourceVersion: as two writes there would be a moment that no executor knows how to follow.
+    resourceVersion. Between two writes there would be a state from which no executor could continue.
     """
 
     apiVersion: str = API_VERSION
