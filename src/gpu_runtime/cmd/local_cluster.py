@@ -49,7 +49,7 @@ async def _main(options: ClusterOptions, process: ProcessContext) -> None:
         telling = group.create_task(_tell_when_ready(cluster))
         await process.stop.wait()
         telling.cancel()
-        _say("stopping: pods are given their time to end")
+        _say("stopping: waiting for the pods to end")
 
 
 async def _tell_when_ready(cluster: RunningCluster) -> None:

@@ -55,7 +55,7 @@ class _StrictLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.MarkedYAMLError(problem=f"the key {key} is no text", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"the key {key} is not a string", problem_mark=key_node.start_mark)
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"{key} is written twice", problem_mark=key_node.start_mark)
             seen.add(key)
@@ -70,7 +70,7 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: invalid UTF-8, or a date that does not exist
-        raise ConfigError(f"{path}: is no YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -96,7 +96,7 @@ def _parse(variable: str, text: str) -> object:
     try:
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  it is a safe loader
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{variable}: is no YAML value: {text!r}") from error
+        raise ConfigError(f"{variable}: is not a YAML value: {text!r}") from error
 
 
 def _put(document: dict[str, Any], keys: tuple[str, ...], value: object) -> None:

@@ -48,7 +48,7 @@ class Runner(web.AppRunner):
         except OSError as error:
             raise ConfigError(f"cannot listen on {where}: {error.strerror}") from error
         except UnicodeError as error:  # such as an empty part between two dots
-            raise ConfigError(f"cannot listen on {where}: {host} is no host name") from error
+            raise ConfigError(f"cannot listen on {where}: {host} is not a host name") from error
         return int(self.addresses[0][1])
 
     async def _make_server(self) -> web.Server:

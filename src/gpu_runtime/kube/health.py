@@ -52,7 +52,7 @@ async def serve(health: Health, host: str, port: int) -> AsyncIterator[int]:
         except OSError as error:
             raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         except UnicodeError as error:  # such as an empty part between two dots
-            raise ConfigError(f"cannot listen on {host}:{port}: {host} is no host name") from error
+            raise ConfigError(f"cannot listen on {host}:{port}: {host} is not a host name") from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

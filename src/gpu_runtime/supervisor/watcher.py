@@ -215,7 +215,7 @@ class Watcher:
             if missing is None:
                 if listens(process.identity.pid, self._port):
                     return None
-                missing = f"somebody else answers on port {self._port}"
+                missing = f"another process answers on port {self._port}"
             if deadline is not None and time.monotonic() > deadline:
                 return missing
             await process.ends_within(max(POLL_SECONDS, POLL_SHARE * (time.monotonic() - began)))

@@ -73,7 +73,7 @@ def test_a_second_up_is_refused_and_told_who_is_there(up: Up) -> None:
 def test_a_taken_port_is_named_before_anything_starts(up: Up, tmp_path: Path) -> None:
     other = Up(tmp_path / "other", port=up.port).command("up", "--port", str(up.port))
     assert other.returncode == 2
-    assert f"port {up.port} of 127.0.0.1 is taken" in other.stderr
+    assert f"port {up.port} of 127.0.0.1 is in use" in other.stderr
 
 
 def test_a_unit_opens_at_its_access_url(up: Up) -> None:

@@ -66,10 +66,10 @@ WRONG = {
         ["units.accessURL: may hold {scheme}, {name}, {namespace} and {port}"],
     ),
     "no mapping at all": ("- a", {}, ["must hold keys and values"]),
-    "no YAML at all": ("a: [", {}, ["is no YAML"]),
-    "a date that does not exist": ("log: 2020-13-45", {}, ["is no YAML: month must be in 1..12"]),
-    "a key that is a number": ("1: 2", {}, ["is no YAML: the key 1 is no text"]),
-    "a key that is a list": ("? [a]\n: b", {}, ["is no YAML: the key ['a'] is no text"]),
+    "no YAML at all": ("a: [", {}, ["is not valid YAML"]),
+    "a date that does not exist": ("log: 2020-13-45", {}, ["is not valid YAML: month must be in 1..12"]),
+    "a key that is a number": ("1: 2", {}, ["is not valid YAML: the key 1 is not a string"]),
+    "a key that is a list": ("? [a]\n: b", {}, ["is not valid YAML: the key ['a'] is not a string"]),
     "an unknown variable": ("", {"WORKER": "2"}, [f"{PREFIX}WORKER: no setting has this variable"]),
     "a wrong variable is named, not the file": (
         "workers: 2",
@@ -79,9 +79,9 @@ WRONG = {
     "a variable with a date that does not exist": (
         "",
         {"WORKERS": "2020-13-45"},
-        [f"{PREFIX}WORKERS: is no YAML value"],
+        [f"{PREFIX}WORKERS: is not a YAML value"],
     ),
-    "a variable that is no YAML": ("", {"WORKERS": "["}, [f"{PREFIX}WORKERS: is no YAML value"]),
+    "a variable that is not YAML": ("", {"WORKERS": "["}, [f"{PREFIX}WORKERS: is not a YAML value"]),
     "everything at once": ("a: 1\nb: 2", {"WORKERS": "0"}, ["a: unknown", "b: unknown", "workers: must be at least"]),
 }
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, env: dict[str, str], 
 def test_a_file_whose_bytes_are_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "latin1.yaml"
     path.write_bytes(b"log: {level: \xff}")
-    with pytest.raises(ConfigError, match=r"latin1\.yaml: is no YAML: 'utf-8' codec can't decode byte 0xff"):
+    with pytest.raises(ConfigError, match=r"latin1\.yaml: is not valid YAML: 'utf-8' codec can't decode byte 0xff"):
         load(PROCESS, ControllerManagerSettings, path, {})
 
 

@@ -25,5 +25,5 @@ async def test_a_port_that_is_taken_is_one_clear_line(runner: Runner) -> None:
 
 
 async def test_a_host_that_can_be_no_name_is_one_clear_line(runner: Runner) -> None:
-    with pytest.raises(ConfigError, match=r"^cannot listen on a\.\.b:0: a\.\.b is no host name$"):
+    with pytest.raises(ConfigError, match=r"^cannot listen on a\.\.b:0: a\.\.b is not a host name$"):
         await runner.listen("a..b", 0)

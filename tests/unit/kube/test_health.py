@@ -16,7 +16,7 @@ async def test_a_port_that_is_taken_is_one_clear_line() -> None:
 
 
 async def test_a_host_that_can_be_no_name_is_one_clear_line() -> None:
-    with pytest.raises(ConfigError, match=r"^cannot listen on a\.\.b:0: a\.\.b is no host name$"):
+    with pytest.raises(ConfigError, match=r"^cannot listen on a\.\.b:0: a\.\.b is not a host name$"):
         async with serve(Health(), "a..b", 0):
             pass
 

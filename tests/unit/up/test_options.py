@@ -12,7 +12,7 @@ from realkube.process import free_ports
 
 
 def test_gpus_of_a_cluster_that_is_not_ours_cannot_be_chosen(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--gpus is for the embedded cluster"):
+    with pytest.raises(ConfigError, match="--gpus works only with the embedded cluster"):
         up(Options(Layout.at(tmp_path), gpus=2, kubeconfig=tmp_path / "kubeconfig"))
 
 
@@ -36,7 +36,7 @@ def test_a_folder_to_show_that_is_not_there_is_named_before_anything_starts(tmp_
 
 
 def test_folders_are_shown_to_pods_of_the_embedded_cluster_alone(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--show is for the embedded cluster"):
+    with pytest.raises(ConfigError, match="--show works only with the embedded cluster"):
         up(Options(Layout.at(tmp_path), kubeconfig=tmp_path / "kubeconfig", shown=(str(tmp_path),)))
 
 

@@ -86,5 +86,5 @@ def test_a_port_that_a_process_of_ours_still_holds_is_kept(taken: int) -> None:
 
 
 def test_the_api_has_the_port_that_was_asked_for_or_it_is_said_that_it_is_taken(taken: int) -> None:
-    with pytest.raises(ConfigError, match=f"port {taken} of 127.0.0.1 is taken: give the API another with --port"):
+    with pytest.raises(ConfigError, match=f"port {taken} of 127.0.0.1 is in use: choose another port with --port"):
         choose(taken, None, NOTHING)

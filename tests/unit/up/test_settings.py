@@ -57,13 +57,13 @@ def test_the_settings_of_a_person_are_kept_beside_them(folder: Folder, tmp_path:
 
 def test_a_setting_that_is_written_twice_is_said_before_anything_starts(folder: Folder, tmp_path: Path) -> None:
     (tmp_path / "runtime-api.yaml").write_text("drainSeconds: 3\ndrainSeconds: 4\n")
-    with pytest.raises(ConfigError, match=r"runtime-api\.yaml: is no YAML: drainSeconds is written twice"):
+    with pytest.raises(ConfigError, match=r"runtime-api\.yaml: is not valid YAML: drainSeconds is written twice"):
         write_settings(folder, tmp_path)
 
 
 def test_settings_whose_bytes_are_no_text_are_said_before_anything_starts(folder: Folder, tmp_path: Path) -> None:
     (tmp_path / "runtime-api.yaml").write_bytes(b"log: {level: \xff}")
-    with pytest.raises(ConfigError, match=r"runtime-api\.yaml: is no YAML"):
+    with pytest.raises(ConfigError, match=r"runtime-api\.yaml: is not valid YAML"):
         write_settings(folder, tmp_path)
 
 

@@ -69,7 +69,7 @@ def test_a_dead_process_without_a_supervisor_is_not_said_to_be_started_again(lay
     gone = a_record("api")
     layout.supervised.write(msgspec.structs.replace(gone, identity=msgspec.structs.replace(gone.identity, started="1")))
     (seen,) = look(layout).processes
-    assert (seen.state, seen.problem) == ("dead", "nobody starts it again")
+    assert (seen.state, seen.problem) == ("dead", "not restarted: no supervisor runs")
 
 
 def test_nothing_is_there_before_the_first_start(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def welcome(layout: Layout, ports: Ports, kubeconfig: Path, machine: Iterable[st
     say()
     say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
     say()
-    say("  Put two GPUs on the shelf, then look at them:")
+    say("  Create two stock units with one GPU each, then list the inventory:")
     say(f"  curl -s -X POST {api}/api/v1/operator/stock-units -H 'Content-Type: application/json' -d '{FIRST}'")
     say(f"  curl -s {api}/api/v1/operator/inventory")
     say()

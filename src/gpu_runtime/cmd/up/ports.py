@@ -17,7 +17,7 @@ ANY = range(20_000, 32_768)
 def choose(first: int, processes: Iterable[Process], last: Ports | None, kept: frozenset[int]) -> Ports:
     """The ports of an installation. The API gets `first`. Ports in `kept` are in use by its own processes: usable."""
     if not _usable(first, kept):
-        raise ConfigError(f"port {first} of {LOOPBACK} is taken: give the API another with --port")
+        raise ConfigError(f"port {first} of {LOOPBACK} is in use: choose another port with --port")
     last = last or Ports(kubernetes=0, http={}, health={})
     chosen = {first}
 

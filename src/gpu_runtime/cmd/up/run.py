@@ -46,7 +46,7 @@ class Options:
 def up(options: Options) -> int:
     """Runs all processes until a signal, then stops them all. Raises ConfigError for options that cannot work."""
     if options.kubeconfig is not None and options.gpus is not None:
-        raise ConfigError("--gpus is for the embedded cluster: one given by --kubeconfig has its own nodes")
+        raise ConfigError("--gpus works only with the embedded cluster: the cluster of --kubeconfig has its own nodes")
     options = replace(options, shown=_folders(options))
     folder = options.layout.supervised
     try:
@@ -72,7 +72,7 @@ def _writing(layout: Layout) -> Iterator[None]:
 def _folders(options: Options) -> tuple[str, ...]:
     """The folders of --show, with absolute paths."""
     if options.kubeconfig is not None and options.shown:
-        raise ConfigError("--show is for the embedded cluster: one given by --kubeconfig has its own nodes")
+        raise ConfigError("--show works only with the embedded cluster: the cluster of --kubeconfig has its own nodes")
     try:
         return tuple(str(Shown.parse(folder)) for folder in options.shown)
     except ValueError as error:
@@ -137,10 +137,10 @@ def _signals(supervisor: Supervisor) -> Iterator[asyncio.Event]:
 
     def asked() -> None:
         if stop.is_set():
-            console.say("  killing what still runs")
+            console.say("  killing the processes that still run")
             supervisor.hurry()
             return
-        console.say("\n  stopping; once more to kill")
+        console.say("\n  stopping; press Ctrl-C again to kill")
         stop.set()
 
     # Keep ignored signals ignored: under nohup, `up` must survive the SIGHUP of its terminal.

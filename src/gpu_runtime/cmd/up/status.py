@@ -49,7 +49,7 @@ async def _ask(records: Iterable[Record], *, supervised: bool) -> list[Seen]:
 
 async def _seen(record: Record, supervised: bool) -> Seen:
     if not record.identity.running():
-        return Seen(record, "dead", "being started again" if supervised else "nobody starts it again")
+        return Seen(record, "dead", "being started again" if supervised else "not restarted: no supervisor runs")
     missing = await problem(record.health)
     return Seen(record, "ready") if missing is None else Seen(record, "not ready", missing)
 

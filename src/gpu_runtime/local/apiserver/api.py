@@ -26,8 +26,8 @@ from gpu_runtime.local.apiserver.targets import Target, parse_target
 
 AT_ITS_ADDRESS = "a pod's ports are open to this machine at its address (kubectl get pods -o wide)"
 NO_STREAMS = {
-    "exec": "what must look inside can run as a container of its own",
-    "attach": "kubectl logs --follow shows what a container says",
+    "exec": "add a container to the pod to look inside it",
+    "attach": "kubectl logs --follow shows the output of a container",
     "portforward": AT_ITS_ADDRESS,
     "proxy": AT_ITS_ADDRESS,
 }

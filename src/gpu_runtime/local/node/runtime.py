@@ -82,7 +82,7 @@ class PodRuntime:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._lock)
-            raise AlreadyRunning(f"another node agent works on {self.data_dir}") from None
+            raise AlreadyRunning(f"another node agent uses {self.data_dir}") from None
         if self.capabilities.network == "bridge":
             self.network = network.open_bridge(node / "network.json", self.bridge)
         self.cgroups = open_cgroups(f"gpu-runtime-{self._id}", node / "cgroups.json")

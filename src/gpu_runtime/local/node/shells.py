@@ -204,7 +204,7 @@ async def _hand_over(files: PodFiles, message: bytes, descriptors: list[int]) ->
     except (FileNotFoundError, ConnectionError) as error:
         raise NotRunning from error
     except OSError as error:
-        raise CannotStart(f"the container's sandbox cannot be asked: {error}") from error
+        raise CannotStart(f"the container's sandbox cannot be reached: {error}") from error
     finally:
         os.close(folder)
 
