@@ -111,8 +111,8 @@ class ExecToken:
         plugin = self._plugin
         credential = await _execute(plugin, self._directory)
         if credential.token is None:
-            said = "a client certificate" if credential.clientCertificateData else "no token"
-            raise ConfigError(f"the credential plugin {plugin.command} returned {said}; only tokens are supported")
+            returned = "a client certificate" if credential.clientCertificateData else "no token"
+            raise ConfigError(f"the credential plugin {plugin.command} returned {returned}; only tokens are supported")
         self._token, self._expires = credential.token, credential.expirationTimestamp
 
 
@@ -136,9 +136,9 @@ async def _execute(plugin: ExecPlugin, directory: Path) -> _ExecStatus:
         await process.wait()
         raise ConfigError(f"the credential plugin {command} did not end within {EXEC_TIMEOUT_SECONDS:.0f} s") from None
     if process.returncode != 0:
-        said = err.decode(errors="replace").strip().splitlines()
+        errors = err.decode(errors="replace").strip().splitlines()
         raise ConfigError(
-            f"the credential plugin {command} failed: {said[-1] if said else f'exit {process.returncode}'}"
+            f"the credential plugin {command} failed: {errors[-1] if errors else f'exit {process.returncode}'}"
         )
     try:
         return msgspec.json.decode(out, type=_ExecCredential).status

@@ -140,7 +140,7 @@ class Election:
     async def _try(self) -> bool:
         asked_at = self._clock.monotonic()
         if self._lease is None or self._lease.spec.holderIdentity != self.identity:
-            await self._look()
+            await self._read()
         lease = self._lease
         if lease is not None and lease.spec.holderIdentity not in ("", self.identity) and not self._expired(lease):
             return False
@@ -156,7 +156,7 @@ class Election:
             self._renewed_at = asked_at
         return True
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         try:
             self._note(await self._client.get(LEASES, self.key))
         except NotFound:

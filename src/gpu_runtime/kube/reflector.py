@@ -85,7 +85,7 @@ class Reflector(Generic[T]):
         # Jitter keeps the watches of many processes from ending together.
         seconds = self._watch_seconds * self._rng.uniform(1.0, 1.5)
         loop = asyncio.get_running_loop()
-        heard, began = False, loop.time()
+        received, began = False, loop.time()
         events = self._client.watch(
             self.query,
             resource_version=version,
@@ -95,12 +95,12 @@ class Reflector(Generic[T]):
         )
         async with aclosing(events):
             async for event in events:
-                heard = True
+                received = True
                 self._take(event)
                 version = event.resource_version
                 self._followed()
                 self._backoff.reset()
-        if not heard and loop.time() - began < MINIMUM_WATCH_SECONDS:
+        if not received and loop.time() - began < MINIMUM_WATCH_SECONDS:
             await self._pause(None)  # a server that ends watches at once must not be asked in a tight loop
         return version
 

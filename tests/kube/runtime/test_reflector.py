@@ -206,7 +206,7 @@ async def test_retry_after_is_honoured_by_a_cache(fault_proxy: FaultProxy, follo
             assert loop.time() - began >= 1.0
 
 
-@mutant("kube/reflector.py", "if not heard and loop.time() - began < MINIMUM_WATCH_SECONDS:", "if False:")
+@mutant("kube/reflector.py", "if not received and loop.time() - began < MINIMUM_WATCH_SECONDS:", "if False:")
 async def test_a_server_that_ends_watches_at_once_is_not_asked_in_a_tight_loop(
     fault_proxy: FaultProxy, following: Follow
 ) -> None:
