@@ -85,7 +85,7 @@ async def test_objects_history_and_sequence_survive_a_restart(tmp_path: Path) ->
     assert again.version == 5, "a version that was given out is never given out again"
     assert again.oldest == 5
     await again.write("pods", "ns/c", thing(4)).committed
-    assert [event.version for event in again.shelf("pods").since(5)] == [6]
+    assert [event.version for event in again.collection("pods").since(5)] == [6]
     again.close()
 
 
@@ -95,7 +95,7 @@ async def test_the_history_after_a_restart_knows_what_there_was_before(tmp_path:
     await store.write("pods", "ns/a", thing(2)).committed
     store.close()
     again = Store(Journal(tmp_path))
-    first, second = again.shelf("pods").since(1)
+    first, second = again.collection("pods").since(1)
     assert first.previous is None
     assert second.previous is not None
     assert values([second.previous]) == [1]
@@ -184,7 +184,7 @@ async def test_a_large_object_rewritten_all_the_time_holds_no_more_memory_than_i
     store = Store(Journal(tmp_path), keep_bytes=1_000_000)
     for number in range(50):
         await store.write("pods", "ns/a", {"metadata": {}, "value": f"{number:0>100000}"}).committed
-    history = store.shelf("pods").history
+    history = store.collection("pods").history
     assert 800_000 < sum(len(event.previous.body) for event in history if event.previous) <= 1_000_000
     assert store.past_bytes <= 1_000_000
     assert len(store.list_at("pods", "", store.version - 5)) == 1

@@ -1,4 +1,4 @@
-"""Versions of objects, changes between them, and the shelf of one resource that holds both."""
+"""Versions of objects, changes between them, and the collection of one resource that holds both."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Event:
         return removed + (len(self.previous.body) if self.previous is not None else 0)
 
 
-class Shelf:
+class Collection:
     """The objects of one resource in key order, and its recent changes."""
 
     __slots__ = ("changed", "dropped", "history", "keys", "records")

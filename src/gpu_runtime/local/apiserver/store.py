@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from gpu_runtime.local.apiserver.journal import Append, Drop, Journal, Row
-from gpu_runtime.local.apiserver.records import Event, Object, Record, Shelf, encode, version_of
+from gpu_runtime.local.apiserver.records import Collection, Event, Object, Record, encode, version_of
 from gpu_runtime.local.apiserver.reports import failed
 
 KEEP_SECONDS = 300
@@ -62,7 +62,7 @@ class Store:
         self.past_bytes = 0
         """Size of the bodies that only history keeps: old versions and deleted objects."""
         self._loop = asyncio.get_running_loop()
-        self._shelves: dict[str, Shelf] = {}
+        self._collections: dict[str, Collection] = {}
         self._pending: dict[tuple[str, str], Event] = {}
         self._recent: deque[Event] = deque()
         self._listeners: list[Callable[[Event], None]] = []
@@ -79,13 +79,13 @@ class Store:
     def _load(self) -> None:
         now = time.monotonic()
         for row in self._journal.rows():
-            shelf = self.shelf(row.resource)
+            collection = self.collection(row.resource)
             record = Record(row.key, row.version, row.body)
-            event = Event(row.resource, record, row.deleted, shelf.records.get(row.key), now)
-            shelf.apply(event)
+            event = Event(row.resource, record, row.deleted, collection.records.get(row.key), now)
+            collection.apply(event)
             self.version = max(self.version, row.version)
             if row.version <= self.oldest:
-                shelf.dropped = shelf.history.pop().version
+                collection.dropped = collection.history.pop().version
             else:
                 self._remember(event)
 
@@ -93,30 +93,30 @@ class Store:
         self._recent.append(event)
         self.past_bytes += event.past_bytes
 
-    def shelf(self, resource: str) -> Shelf:
-        found = self._shelves.get(resource)
+    def collection(self, resource: str) -> Collection:
+        found = self._collections.get(resource)
         if found is None:
-            found = self._shelves[resource] = Shelf()
+            found = self._collections[resource] = Collection()
         return found
 
     # Reading: committed versions only.
 
     def get(self, resource: str, key: str) -> Record | None:
-        return self.shelf(resource).records.get(key)
+        return self.collection(resource).records.get(key)
 
     def records(self, resource: str, prefix: str = "") -> list[Record]:
-        return self.shelf(resource).within(prefix)
+        return self.collection(resource).within(prefix)
 
     def list_at(self, resource: str, prefix: str, version: int) -> list[Record]:
         """The records as they stood right after `version`."""
         if version == self.version:
             return self.records(resource, prefix)
         self.must_keep(version)
-        shelf = self.shelf(resource)
+        collection = self.collection(resource)
         past: dict[str, Record | None] = {}
-        for event in reversed(shelf.since(version)):
+        for event in reversed(collection.since(version)):
             past[event.record.key] = event.previous
-        found = {record.key: record for record in shelf.within(prefix)}
+        found = {record.key: record for record in collection.within(prefix)}
         for key, record in past.items():
             if not key.startswith(prefix):
                 continue
@@ -137,14 +137,14 @@ class Store:
         waiting = self._pending.get((resource, key))
         if waiting is not None:
             return None if waiting.deleted else waiting.record
-        return self.shelf(resource).records.get(key)
+        return self.collection(resource).records.get(key)
 
     def all_current(self, resource: str, prefix: str = "") -> Iterator[Record]:
         """The newest version of each key, committed or not."""
         waiting = {
             key: event for (kind, key), event in self._pending.items() if kind == resource and key.startswith(prefix)
         }
-        for record in self.shelf(resource).within(prefix):
+        for record in self.collection(resource).within(prefix):
             if record.key not in waiting:
                 yield record
         for event in waiting.values():
@@ -161,7 +161,7 @@ class Store:
         event = Event(resource, record, deleted, previous, time.monotonic())
         self._pending[(resource, key)] = event
         committed: asyncio.Future[None] = self._loop.create_future()
-        committed.add_done_callback(_seen)
+        committed.add_done_callback(_retrieve_failure)
         self._last_write = committed
         self._journal.append(Append(Row(version, resource, key, deleted, record.body), self._epoch, (event, committed)))
         return Write(event, committed)
@@ -191,15 +191,15 @@ class Store:
                 if not committed.done():
                     committed.set_exception(WriteFailed(str(failure)))
                 continue
-            shelf = self.shelf(event.resource)
-            shelf.apply(event)
+            collection = self.collection(event.resource)
+            collection.apply(event)
             self.version = event.version
             self._remember(event)
-            shelf.wake()
+            collection.wake()
             if not committed.done():  # the request was cancelled; the write is on disk all the same
                 committed.set_result(None)
         if failure is None:
-            self._tell(append.token[0] for append in appends)
+            self._notify(append.token[0] for append in appends)
         self._bound_history()
 
     def _bound_history(self) -> None:
@@ -214,7 +214,7 @@ class Store:
                 surplus, version = surplus - event.past_bytes, event.version
             self.compact(version)
 
-    def _tell(self, events: Iterable[Event]) -> None:
+    def _notify(self, events: Iterable[Event]) -> None:
         for event in events:
             for listener in self._listeners:
                 try:
@@ -248,10 +248,10 @@ class Store:
             if event.deleted:
                 dropped.append(event.version)
         for resource in touched:
-            shelf = self.shelf(resource)
-            end = bisect.bisect_right(shelf.history, version, key=version_of)
-            shelf.dropped = shelf.history[end - 1].version
-            del shelf.history[:end]
+            collection = self.collection(resource)
+            end = bisect.bisect_right(collection.history, version, key=version_of)
+            collection.dropped = collection.history[end - 1].version
+            del collection.history[:end]
         self.oldest = version
         self._journal.drop(Drop(tuple(dropped), version))
 
@@ -262,8 +262,8 @@ class Store:
     def stop_watches(self) -> None:
         """Ends every watch, so that the server can drain."""
         self.stopping = True
-        for shelf in self._shelves.values():
-            shelf.wake()
+        for collection in self._collections.values():
+            collection.wake()
 
     def problems(self) -> dict[str, str]:
         """What blocks every write, if anything does."""
@@ -273,7 +273,7 @@ class Store:
         self._journal.close()
 
 
-def _seen(committed: asyncio.Future[None]) -> None:
+def _retrieve_failure(committed: asyncio.Future[None]) -> None:
     """Reads the failure: asyncio must not report it as never retrieved when no handler waits for it any more."""
     if not committed.cancelled():
         committed.exception()

@@ -68,14 +68,14 @@ class Watch:
             if initial_end:
                 lines.append(_event("BOOKMARK", encode(self._bookmark(version, True))))
             yield b"".join(lines)
-        shelf = self._store.shelf(self._kind.resource)
+        collection = self._store.collection(self._kind.resource)
         while True:
-            changed = shelf.changed
+            changed = collection.changed
             reached = self._store.version
-            if shelf.dropped > version:
+            if collection.dropped > version:
                 yield _event("ERROR", encode(too_old(version, self._store.oldest).wire()))
                 return
-            lines = [line for event in shelf.since(version) if (line := self._seen(event))]
+            lines = [line for event in collection.since(version) if (line := self._line_of(event))]
             version = max(version, reached)
             if lines:
                 yield b"".join(lines)
@@ -97,7 +97,7 @@ class Watch:
         found = self._store.records(self._kind.resource, self._prefix)
         return found if self._matches is None else [record for record in found if self._matches(record)]
 
-    def _seen(self, event: Event) -> bytes:
+    def _line_of(self, event: Event) -> bytes:
         if not event.record.key.startswith(self._prefix):
             return b""
         kind = classify(event, self._matches)

@@ -38,12 +38,12 @@ class CustomFormat:
 
     def read(self, document: Object, reading: Reading) -> Object:
         """Removes kind and version if they are right. Wrong ones stay, and the strategy refuses them."""
-        said = {key: document.get(key, own) for key, own in self._own.items()}
-        found = {key: value for key, value in document.items() if key not in said or said != self._own}
+        stated = {key: document.get(key, own) for key, own in self._own.items()}
+        found = {key: value for key, value in document.items() if key not in stated or stated != self._own}
         metadata = {} if document.get("metadata") is None else document["metadata"]
         found["metadata"] = library().named(_META).read(metadata, "metadata", reading)
-        group, _, version = said["apiVersion"].rpartition("/")
-        if said["kind"] != self._own["kind"] or group != self._own["apiVersion"].rpartition("/")[0]:
+        group, _, version = stated["apiVersion"].rpartition("/")
+        if stated["kind"] != self._own["kind"] or group != self._own["apiVersion"].rpartition("/")[0]:
             return found
         return _shaped(found, self._schemas.get(version, {}), reading.unknown)
 
