@@ -18,7 +18,7 @@ from typing import Any
 
 from equipment.waiting import eventually_sync
 from gpu_runtime.cmd.up.layout import Layout
-from gpu_runtime.cmd.up.status import Picture, look
+from gpu_runtime.cmd.up.status import Status, read_status
 from realkube import binaries
 from realkube.api import Access
 from realkube.process import free_ports
@@ -111,15 +111,15 @@ class Up:
         except (OSError, http.client.HTTPException):
             return 0, None
 
-    def picture(self) -> Picture:
-        return look(Layout.at(self.data_dir))
+    def status(self) -> Status:
+        return read_status(Layout.at(self.data_dir))
 
     def until_healthy(self) -> None:
         """Waits until all processes are ready; a test that waits in vain says which is not, and why."""
 
         def healthy() -> bool:
-            picture = self.picture()
-            assert picture.healthy, [(each.record.name, each.problem) for each in picture.processes if each.problem]
+            status = self.status()
+            assert status.healthy, [(each.record.name, each.problem) for each in status.processes if each.problem]
             return True
 
         eventually_sync(healthy, what="all processes are ready again")

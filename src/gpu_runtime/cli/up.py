@@ -79,22 +79,22 @@ def status_command(data_dir: Path | None, output: str) -> None:
 
     Ends with 0 when all are ready, 1 when one is not, and 3 when nothing runs.
     """
-    from gpu_runtime.cmd.up.status import look, table  # noqa: PLC0415
+    from gpu_runtime.cmd.up.status import read_status, table  # noqa: PLC0415
 
     layout = Layout.at(data_dir)
-    picture = look(layout)
-    rows = table(picture)
+    status = read_status(layout)
+    rows = table(status)
     if output == "json":
         names = [name.lower() for name in rows[0]]
         click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows[1:]], indent=2))
-    elif picture.processes:
+    elif status.processes:
         _print(rows)
-    if not picture.processes and picture.supervisor is None:
+    if not status.processes and status.supervisor is None:
         click.echo(f"nothing runs on {layout.root}; `gpu-runtime up` starts it", err=True)
         sys.exit(EXIT_NOT_RUNNING)
-    if picture.supervisor is None:
+    if status.supervisor is None:
         click.echo("the supervisor is gone: `gpu-runtime up` adopts these processes, `down` stops them", err=True)
-    sys.exit(0 if picture.healthy else 1)
+    sys.exit(0 if status.healthy else 1)
 
 
 @click.command("env")

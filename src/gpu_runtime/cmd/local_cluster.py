@@ -46,13 +46,13 @@ def run(
 
 async def _main(options: ClusterOptions, process: ProcessContext) -> None:
     async with local_cluster(options, _say) as cluster, asyncio.TaskGroup() as group:
-        telling = group.create_task(_tell_when_ready(cluster))
+        printing = group.create_task(_print_when_ready(cluster))
         await process.stop.wait()
-        telling.cancel()
+        printing.cancel()
         _say("stopping: waiting for the pods to end")
 
 
-async def _tell_when_ready(cluster: RunningCluster) -> None:
+async def _print_when_ready(cluster: RunningCluster) -> None:
     await cluster.until_ready()
     _say(f"ready: export KUBECONFIG={cluster.kubeconfig}")
 

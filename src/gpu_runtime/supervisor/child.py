@@ -137,7 +137,7 @@ class Child:
             await process.wait()
 
 
-async def told_to_begin() -> None:
+async def wait_for_begin() -> None:
     """Called by the child: waits for BEGIN, then prints ALIVE regularly. The child exits when its parent dies."""
     loop = asyncio.get_running_loop()
     begin: asyncio.Future[None] = loop.create_future()

@@ -40,10 +40,10 @@ Event = Ready | Died | Ended
 
 
 class StartFailed(Exception):
-    """A process never became ready; `said` holds the last lines of its log."""
+    """A process never became ready; `log_tail` holds the last lines of its log."""
 
-    def __init__(self, name: str, why: str, said: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, why: str, log_tail: tuple[str, ...] = ()) -> None:
         super().__init__(f"{name}: {why}")
         self.name = name
         self.why = why
-        self.said = said
+        self.log_tail = log_tail

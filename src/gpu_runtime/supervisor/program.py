@@ -32,10 +32,10 @@ class Program:
 
     def digest(self) -> str:
         """Changes when the command, environment or files change: then a running process must not be adopted."""
-        told = sha256(repr((list(self.command), sorted(self.environment.items()))).encode())
+        hashed = sha256(repr((list(self.command), sorted(self.environment.items()))).encode())
         for path in self.files:
-            told.update(path.read_bytes())
-        return told.hexdigest()
+            hashed.update(path.read_bytes())
+        return hashed.hexdigest()
 
 
 def levels(programs: Sequence[Program]) -> list[list[Program]]:

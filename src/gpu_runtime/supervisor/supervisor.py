@@ -21,19 +21,19 @@ class Supervisor:
         self,
         folder: Folder,
         programs: Sequence[Program],
-        tell: Callable[[Event], None],
+        report: Callable[[Event], None],
         patience: Patience | None = None,
     ) -> None:
         self._folder = folder
         self._levels = levels(programs)
-        self._tell = tell
+        self._report = report
         self._patience = patience or Patience()
         self._watchers: dict[str, Watcher] = {}
 
     async def run(self, stop: asyncio.Event, *, all_ready: Callable[[], None] = lambda: None) -> None:
         """Runs until `stop` is set. Raises StartFailed when a program cannot start. No process remains."""
         self._watchers = {
-            program.name: Watcher(program, order, self._folder, self._tell, self._patience)
+            program.name: Watcher(program, order, self._folder, self._report, self._patience)
             for order, level in enumerate(self._levels)
             for program in level
         }
@@ -50,7 +50,7 @@ class Supervisor:
 
     async def _work(self, all_ready: Callable[[], None]) -> None:
         programs = [program for level in self._levels for program in level]
-        leftovers = await end_leftovers(self._folder, self._tell, keep=programs)
+        leftovers = await end_leftovers(self._folder, self._report, keep=programs)
         started = {program.name: asyncio.Event() for program in programs}
         try:
             async with asyncio.TaskGroup() as group:
@@ -71,11 +71,11 @@ class Supervisor:
     async def _stop(self) -> None:
         for level in reversed(self._levels):
             await asyncio.gather(*(self._watchers[program.name].stop() for program in level))
-        await end_leftovers(self._folder, self._tell)  # leftovers that were adoptable but not adopted yet
+        await end_leftovers(self._folder, self._report)  # leftovers that were adoptable but not adopted yet
 
 
 async def end_leftovers(
-    folder: Folder, tell: Callable[[Event], None], keep: Sequence[Program] = ()
+    folder: Folder, report: Callable[[Event], None], keep: Sequence[Program] = ()
 ) -> dict[str, Record]:
     """Ends the processes that an earlier supervisor left, last started first. Returns those that can be adopted."""
     wanted = {program.name: program.digest() for program in keep}
@@ -91,7 +91,7 @@ async def end_leftovers(
             began = time.monotonic()
             clean = await process.stop(record.stop_seconds)
             folder.forget(record.name)
-            tell(Ended(record.name, time.monotonic() - began, killed=not clean, leftover=True))
+            report(Ended(record.name, time.monotonic() - began, killed=not clean, leftover=True))
     return adoptable
 
 

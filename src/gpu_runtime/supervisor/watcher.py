@@ -50,13 +50,13 @@ class Watcher:
         program: Program,
         order: int,
         folder: Folder,
-        tell: Callable[[Event], None],
+        report: Callable[[Event], None],
         patience: Patience,
     ) -> None:
         self.program = program
         self._order = order
         self._folder = folder
-        self._tell = tell
+        self._report = report
         self._patience = patience
         self._process: Process | None = None
         self._stopping = asyncio.Event()
@@ -84,7 +84,7 @@ class Watcher:
             if missing is None and self.program.serves:
                 missing = await self._until_well(self.program.health, deadline)
             if missing is None:
-                self._tell(Ready(self.program.name, time.monotonic() - began, self.program.address, adopted))
+                self._report(Ready(self.program.name, time.monotonic() - began, self.program.address, adopted))
                 return
             process = self._running()
             if self._stopping.is_set():
@@ -116,7 +116,7 @@ class Watcher:
         began = time.monotonic()
         clean = await self._process.stop(self.program.stop_seconds)
         self._folder.forget(self.program.name)
-        self._tell(Ended(self.program.name, time.monotonic() - began, killed=not clean))
+        self._report(Ended(self.program.name, time.monotonic() - began, killed=not clean))
 
     def kill(self) -> None:
         """Kills the process at once, without SIGTERM."""
@@ -141,7 +141,7 @@ class Watcher:
             try:
                 if await self._until_well(self.program.health) is None:
                     took = time.monotonic() - began
-                    self._tell(Ready(self.program.name, took, self.program.address, restarts=self._restarts))
+                    self._report(Ready(self.program.name, took, self.program.address, restarts=self._restarts))
                     return
                 silent = await hung
                 how = self._running().how
@@ -151,7 +151,7 @@ class Watcher:
     async def _pause(self, how: str, silent: float = 0.0) -> None:
         seconds = self._patience.backoff.after(self._failures)
         self._failures += 1
-        self._tell(Died(self.program.name, how, seconds, silent))
+        self._report(Died(self.program.name, how, seconds, silent))
         await asyncio.sleep(seconds)
 
     async def _until_ended_or_hung(self) -> float:

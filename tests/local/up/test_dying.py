@@ -30,7 +30,7 @@ def test_any_process_may_be_killed_while_units_are_created(up: Up, tmp_path: Pat
     for name in names:
         assert "Directory listing for /" in page(until_ready(up, name)["accessURL"])
     up.until_healthy()
-    restarts = sum(each.record.restarts for each in up.picture().processes)
+    restarts = sum(each.record.restarts for each in up.status().processes)
     assert restarts >= KILLS  # more where the machine is so busy that a process is silent too long
     after = pod_of(up, tmp_path, "bystander")
     assert after == before, "a pod that ran all along was restarted or replaced"
@@ -48,7 +48,7 @@ def test_processes_of_a_killed_supervisor_are_taken_over_by_the_next(own_up: Up)
     assert pids(own_up) == before
     assert own_up.said.count("adopted") == len(PROGRAMS)
     kill(own_up, "proxy")
-    eventually_sync(lambda: own_up.picture().healthy and pids(own_up) != before, what="the adopted proxy was restarted")
+    eventually_sync(lambda: own_up.status().healthy and pids(own_up) != before, what="the adopted proxy was restarted")
     assert own_up.stop() == 0
     assert traces_of(own_up.data_dir) == []
 
@@ -84,7 +84,7 @@ def kill(up: Up, name: str) -> None:
     """Ends the process of this name as it runs now, once it does."""
 
     def running() -> int:
-        for each in up.picture().processes:
+        for each in up.status().processes:
             if each.record.name == name and each.state != "dead":
                 return each.record.identity.pid
         return 0
@@ -93,7 +93,7 @@ def kill(up: Up, name: str) -> None:
 
 
 def pids(up: Up) -> dict[str, int]:
-    return {each.record.name: each.record.identity.pid for each in up.picture().processes}
+    return {each.record.name: each.record.identity.pid for each in up.status().processes}
 
 
 def pod_of(up: Up, folder: Path, unit: str) -> list[tuple[str, Any]]:

@@ -118,7 +118,7 @@ def test_the_api_answers_and_creates_while_the_controllers_stand_still(up: Up) -
 @contextmanager
 def standing_still(up: Up, name: str) -> Iterator[None]:
     """The process does nothing inside the block, and is not dead either."""
-    pid = next(each.record.identity.pid for each in up.picture().processes if each.record.name == name)
+    pid = next(each.record.identity.pid for each in up.status().processes if each.record.name == name)
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -127,7 +127,7 @@ def standing_still(up: Up, name: str) -> Iterator[None]:
 
 
 def test_everything_listens_on_loopback_alone(up: Up) -> None:
-    for each in up.picture().processes:
+    for each in up.status().processes:
         port = int((each.record.address or each.record.health).rsplit(":", 1)[1].split("/")[0])
         # 127.0.0.2 is this machine as well: who listens on all of its addresses answers there.
         for address, answers in (("127.0.0.1", True), ("127.0.0.2", False)):

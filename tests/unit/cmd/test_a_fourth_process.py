@@ -26,7 +26,7 @@ from gpu_runtime.cmd.processes import PROCESSES
 from gpu_runtime.cmd.up import console, programs
 from gpu_runtime.cmd.up.layout import Layout, Ports
 from gpu_runtime.cmd.up.run import Options, plan
-from gpu_runtime.cmd.up.status import look, table
+from gpu_runtime.cmd.up.status import read_status, table
 from gpu_runtime.supervisor.events import Ended, Event
 from gpu_runtime.supervisor.program import Program
 from gpu_runtime.supervisor.supervisor import Supervisor
@@ -105,7 +105,7 @@ async def test_up_starts_it_and_status_shows_it_until_it_is_stopped(tmp_path: Pa
     program = replace(next(each for each in found if each.name == "toy"), after=())
     events: list[Event] = []
     async with supervised(layout, program, events):
-        heading, row = table(await asyncio.to_thread(look, layout))
+        heading, row = table(await asyncio.to_thread(read_status, layout))
         shown = dict(zip(heading, row, strict=True))
         assert (shown["NAME"], shown["STATE"]) == ("toy", "ready")
         assert program.address.endswith(f":{shown['PORT']}")

@@ -9,7 +9,7 @@ from gpu_runtime.supervisor import child
 
 async def main() -> None:
     child.ALIVE_SECONDS = 0.05
-    await child.told_to_begin()
+    await child.wait_for_begin()
     print(child.READY, flush=True)  # noqa: T201  the parent reads it
     await asyncio.Event().wait()
 

@@ -114,7 +114,7 @@ async def test_a_program_that_cannot_start_ends_all_and_shows_its_last_words(sta
     programs = [stage.program("cluster"), stage.program("api", "broken", after=("cluster",))]
     with pytest.raises(StartFailed, match="api: exit code 1") as failed:
         await stage.supervisor(*programs).run(asyncio.Event())
-    assert failed.value.said == ("no disk",)
+    assert failed.value.log_tail == ("no disk",)
     assert stage.diary("started") == ["cluster", "api", "api"]
     assert stage.diary("stopped") == ["cluster"]
 
@@ -122,7 +122,7 @@ async def test_a_program_that_cannot_start_ends_all_and_shows_its_last_words(sta
 async def test_a_program_that_calls_its_settings_wrong_is_not_tried_again(stage: Stage) -> None:
     with pytest.raises(StartFailed, match="api: exit code 2") as failed:
         await stage.supervisor(stage.program("api", "misused")).run(asyncio.Event())
-    assert failed.value.said == ("the settings are wrong",)
+    assert failed.value.log_tail == ("the settings are wrong",)
     assert stage.diary("started") == ["api"]
 
 
@@ -141,7 +141,7 @@ async def test_the_answer_of_somebody_else_on_the_port_counts_for_nothing(stage:
         twin.folder.make()
         with pytest.raises(StartFailed, match="api: exit code 1") as failed:
             await twin.supervisor(twin.program("api", port=port)).run(asyncio.Event())
-    assert "Address already in use" in failed.value.said[-1]
+    assert "Address already in use" in failed.value.log_tail[-1]
 
 
 async def test_a_program_that_does_not_end_in_time_is_killed_and_said_so(stage: Stage) -> None:
@@ -175,7 +175,7 @@ async def test_a_stop_during_the_start_leaves_nothing(stage: Stage) -> None:
     assert not record.identity.running()
 
 
-@mutant("supervisor/supervisor.py", "        await end_leftovers(self._folder, self._tell)  #", "        #")
+@mutant("supervisor/supervisor.py", "        await end_leftovers(self._folder, self._report)  #", "        #")
 async def test_a_stop_before_a_left_process_was_adopted_ends_it_too(stage: Stage) -> None:
     cluster, api = stage.program("cluster", "never-ready"), stage.program("api", after=("cluster",))
     left = await stage.leave_behind(api)

@@ -9,7 +9,7 @@ import pytest
 
 from equipment.mutation import mutant
 from gpu_runtime.cmd.up.layout import Layout
-from gpu_runtime.cmd.up.status import Picture, Seen, duration, look, table
+from gpu_runtime.cmd.up.status import ProcessStatus, Status, duration, read_status, table
 from gpu_runtime.supervisor.folder import Record
 from gpu_runtime.supervisor.holder import hold
 from gpu_runtime.supervisor.identity import Identity
@@ -43,10 +43,10 @@ def test_a_process_that_does_not_answer_is_not_ready_and_one_that_is_gone_is_dea
     gone = a_record("proxy")
     layout.supervised.write(msgspec.structs.replace(gone, identity=msgspec.structs.replace(gone.identity, started="1")))
     with hold(layout.supervised.lock):
-        picture = look(layout)
-    assert not picture.healthy
-    assert picture.supervisor is not None
-    assert table(picture, NOW) == [
+        status = read_status(layout)
+    assert not status.healthy
+    assert status.supervisor is not None
+    assert table(status, NOW) == [
         ("NAME", "STATE", "PID", "PORT", "RESTARTS", "UPTIME", "PROBLEM"),
         ("api", "not ready", str(os.getpid()), "8080", "2", "1m30s", "does not answer"),
         ("proxy", "dead", str(os.getpid()), "8080", "2", "-", "being started again"),
@@ -55,27 +55,27 @@ def test_a_process_that_does_not_answer_is_not_ready_and_one_that_is_gone_is_dea
 
 def test_processes_without_a_supervisor_are_not_healthy(layout: Layout) -> None:
     layout.supervised.write(a_record("api"))
-    picture = look(layout)
-    assert picture.supervisor is None
-    assert not picture.healthy
+    status = read_status(layout)
+    assert status.supervisor is None
+    assert not status.healthy
 
 
 @mutant("cmd/up/status.py", "self.supervisor is not None and all(", "all(")
 def test_ready_processes_that_nobody_would_start_again_are_not_healthy() -> None:
-    assert not Picture(None, (Seen(a_record("api"), "ready"),)).healthy
+    assert not Status(None, (ProcessStatus(a_record("api"), "ready"),)).healthy
 
 
 def test_a_dead_process_without_a_supervisor_is_not_said_to_be_started_again(layout: Layout) -> None:
     gone = a_record("api")
     layout.supervised.write(msgspec.structs.replace(gone, identity=msgspec.structs.replace(gone.identity, started="1")))
-    (seen,) = look(layout).processes
+    (seen,) = read_status(layout).processes
     assert (seen.state, seen.problem) == ("dead", "not restarted: no supervisor runs")
 
 
 def test_nothing_is_there_before_the_first_start(tmp_path: Path) -> None:
-    picture = look(Layout.at(tmp_path / "never"))
-    assert picture.processes == ()
-    assert picture.supervisor is None
+    status = read_status(Layout.at(tmp_path / "never"))
+    assert status.processes == ()
+    assert status.supervisor is None
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def say(line: str = "") -> None:
         click.echo(line)
 
 
-def tell(event: Event) -> None:
+def print_event(event: Event) -> None:
     name = click.style(f"{event.name:<{WIDTH}}", bold=True)
     if isinstance(event, Ready):
         how = "adopted" if event.adopted else f"ready in {event.seconds:.1f} s"
@@ -78,7 +78,7 @@ def complain(line: str) -> None:
 def failed(failure: StartFailed, log: Path) -> None:
     """Prints why a process could not start, with the last lines of its log."""
     complain(str(failure))
-    for line in failure.said:
+    for line in failure.log_tail:
         click.echo(f"  | {line}", err=True)
-    if failure.said:
+    if failure.log_tail:
         click.echo(f"  whole log: {log}", err=True)

@@ -29,7 +29,7 @@ async def _end(layout: Layout) -> int:
     try:
         with hold(layout.supervised.lock):
             left = layout.supervised.records()
-            await end_leftovers(layout.supervised, console.tell)
+            await end_leftovers(layout.supervised, console.print_event)
             pods = await _end_pods(layout)
     except Held as held:
         console.complain(f"{layout.root} is in use by `gpu-runtime up`: {held}")

@@ -84,7 +84,7 @@ async def _run(options: Options) -> int:
     console.say(f"gpu-runtime {version('gpu-runtime')} on {layout.root}")
     try:
         ports, kubeconfig, programs = await plan(options)
-        supervisor = Supervisor(folder, programs, console.tell)
+        supervisor = Supervisor(folder, programs, console.print_event)
         with _signals(supervisor) as stop:
             await supervisor.run(stop, all_ready=lambda: _welcome(layout, ports, kubeconfig))
     except StartFailed as failure:

@@ -18,7 +18,7 @@ State = Literal["ready", "not ready", "dead"]
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessStatus:
     """The current state of one process."""
 
     record: Record
@@ -27,43 +27,45 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Status:
     """All processes and their supervisor. `supervisor` is None when it was killed and left the processes running."""
 
     supervisor: Holder | None
-    processes: tuple[Seen, ...]
+    processes: tuple[ProcessStatus, ...]
 
     @property
     def healthy(self) -> bool:
         return self.supervisor is not None and all(each.state == "ready" for each in self.processes)
 
 
-def look(layout: Layout) -> Picture:
+def read_status(layout: Layout) -> Status:
     records, supervisor = layout.supervised.records(), holder(layout.supervised.lock)
-    return Picture(supervisor, tuple(asyncio.run(_ask(records, supervised=supervisor is not None))))
+    return Status(supervisor, tuple(asyncio.run(_ask(records, supervised=supervisor is not None))))
 
 
-async def _ask(records: Iterable[Record], *, supervised: bool) -> list[Seen]:
-    return await asyncio.gather(*(_seen(record, supervised) for record in records))
+async def _ask(records: Iterable[Record], *, supervised: bool) -> list[ProcessStatus]:
+    return await asyncio.gather(*(_process_status(record, supervised) for record in records))
 
 
-async def _seen(record: Record, supervised: bool) -> Seen:
+async def _process_status(record: Record, supervised: bool) -> ProcessStatus:
     if not record.identity.running():
-        return Seen(record, "dead", "being started again" if supervised else "not restarted: no supervisor runs")
+        return ProcessStatus(
+            record, "dead", "being started again" if supervised else "not restarted: no supervisor runs"
+        )
     missing = await problem(record.health)
-    return Seen(record, "ready") if missing is None else Seen(record, "not ready", missing)
+    return ProcessStatus(record, "ready") if missing is None else ProcessStatus(record, "not ready", missing)
 
 
-def table(picture: Picture, now: datetime | None = None) -> list[tuple[str, ...]]:
+def table(status: Status, now: datetime | None = None) -> list[tuple[str, ...]]:
     """The rows to print, with the heading first."""
     at = now or datetime.now(UTC)
     rows: list[tuple[str, ...]] = [("NAME", "STATE", "PID", "PORT", "RESTARTS", "UPTIME", "PROBLEM")]
-    for seen in picture.processes:
-        record = seen.record
+    for each in status.processes:
+        record = each.record
         port = urlsplit(record.address or record.health).port
-        uptime = duration((at - record.since).total_seconds()) if seen.state != "dead" else "-"
+        uptime = duration((at - record.since).total_seconds()) if each.state != "dead" else "-"
         rows.append(
-            (record.name, seen.state, str(record.identity.pid), str(port), str(record.restarts), uptime, seen.problem)
+            (record.name, each.state, str(record.identity.pid), str(port), str(record.restarts), uptime, each.problem)
         )
     return rows
 

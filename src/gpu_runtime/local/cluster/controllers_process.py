@@ -14,21 +14,21 @@ from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.process import stop_on_signal
 from gpu_runtime.local.controllers.assembly import Workloads
-from gpu_runtime.supervisor.child import READY, told_to_begin
+from gpu_runtime.supervisor.child import READY, wait_for_begin
 
 
 async def _main(kubeconfig: Path, data_dir: Path) -> None:
     with stop_on_signal() as stop:
-        await told_to_begin()
+        await wait_for_begin()
         async with Client(load_config(kubeconfig), user_agent="local-controllers") as client:
             workloads = Workloads(client, data_dir)
             async with asyncio.TaskGroup() as group:
-                told = group.create_task(_tell_when_ready(workloads))
+                printing = group.create_task(_print_when_ready(workloads))
                 await workloads.run(stop)
-                told.cancel()
+                printing.cancel()
 
 
-async def _tell_when_ready(workloads: Workloads) -> None:
+async def _print_when_ready(workloads: Workloads) -> None:
     await workloads.manager.leading.wait()
     print(READY, flush=True)  # noqa: T201  the parent reads it
 

@@ -18,7 +18,7 @@ from gpu_runtime.local.node.gpus import Gpu, discover, simulated
 from gpu_runtime.local.node.hidden import Shown
 from gpu_runtime.local.node.network import NoSubnet
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
-from gpu_runtime.supervisor.child import READY, told_to_begin
+from gpu_runtime.supervisor.child import READY, wait_for_begin
 
 DEFAULT_SIMULATED = 8
 STOP_SECONDS = 10.0
@@ -45,20 +45,20 @@ async def _main(given: argparse.Namespace) -> None:
     able = capabilities.decide(capabilities.probe(given.data_dir))
     options = NodeOptions(name=given.name, simulated=are_simulated, missing_images=given.missing_image)
     with stop_on_signal() as stop:
-        await told_to_begin()
+        await wait_for_begin()
         for line in (f"node {given.name}", *able.describe(), about):
-            _tell(line)
+            _print(line)
         async with (
             Client(load_config(given.kubeconfig), user_agent="local-node") as client,
             PodRuntime(given.data_dir, able, gpus=gpus, shown=given.show) as runtime,
         ):
             async with node_agent(client, runtime, options):
-                _tell(READY)
+                _print(READY)
                 await stop.wait()
             await runtime.shutdown(STOP_SECONDS)
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)  # noqa: T201  the parent reads it
 
 
