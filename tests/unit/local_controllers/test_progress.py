@@ -8,7 +8,7 @@ import pytest
 from gpu_runtime.local.controllers.deployment.progress import (
     Rollout,
     find,
-    look_again,
+    next_check,
     pause_conditions,
     status_of,
 )
@@ -67,7 +67,7 @@ def test_a_rollout_before_its_deadline_is_looked_at_again_then() -> None:
     status = {"conditions": [PROGRESSING], **counts(1, 0), "updatedReplicas": 1}
     deployment = a_deployment(1, progressDeadlineSeconds=100, status=status)
     after = status_of(deployment, Rollout(a_set(status=counts(1, 0)), []), NOW)
-    assert look_again(deployment, after, NOW) == 41
+    assert next_check(deployment, after, NOW) == 41
 
 
 def test_a_deployment_without_deadline_does_not_speak_of_progress() -> None:

@@ -20,7 +20,7 @@ OWNER, UID, NAMESPACE = "owner", "uid", "namespace"
 CUSTOM_KINDS = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", Metadata, namespaced=False
 )
-LOOK_AGAIN_SECONDS = 30.0
+DISCOVERY_SECONDS = 30.0
 SETTLE_SECONDS = 0.2
 _NEEDED_VERBS = {"list", "watch", "delete"}
 _NOT_FOLLOWED = {"events"}  # many, short-lived, and nobody's owner
@@ -126,7 +126,7 @@ class AllObjects:
                     await asyncio.sleep(1.0)
                     continue
                 try:
-                    async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                    async with asyncio.timeout(DISCOVERY_SECONDS):
                         await self._kinds_changed.wait()
                 except TimeoutError:
                     continue
@@ -161,10 +161,10 @@ class AllObjects:
         store.index(OWNER, by_owner)
         store.index(UID, _by_uid)
         store.index(NAMESPACE, _by_namespace)
-        store.subscribe(lambda delta: self._tell(resource, delta))
+        store.subscribe(lambda delta: self._notify(resource, delta))
         return Reflector(self._client, Query(resource), store)
 
-    def _tell(self, resource: Resource[Metadata], delta: Delta[Metadata]) -> None:
+    def _notify(self, resource: Resource[Metadata], delta: Delta[Metadata]) -> None:
         if resource == CUSTOM_KINDS:
             self._kinds_changed.set()
         for listener in self._listeners:

@@ -12,7 +12,7 @@ from gpu_runtime.kube.errors import ApiError
 from gpu_runtime.kube.events import Recorder
 from gpu_runtime.kube.expectations import Expectations
 from gpu_runtime.kube.resource import Resource
-from gpu_runtime.local.controllers.messages import namespace_is_going, server_words
+from gpu_runtime.local.controllers.messages import namespace_is_going, server_message
 from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.kinds.wire import Template
 
@@ -53,7 +53,7 @@ async def create_pods(
         except ApiError as error:
             if namespace_is_going(error):
                 return
-            recorder.event(resource, owner, "FailedCreate", f"Error creating: {server_words(error)}", type="Warning")
+            recorder.event(resource, owner, "FailedCreate", f"Error creating: {server_message(error)}", type="Warning")
             raise
         created.expect(owner.metadata.key, pod)
         recorder.event(resource, owner, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")

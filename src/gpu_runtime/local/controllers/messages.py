@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_runtime.kube.errors import ApiError
 
 
-def server_words(error: ApiError) -> str:
+def server_message(error: ApiError) -> str:
     """The server's message, without our description of the request."""
     return error.message.partition(": ")[2] or error.message
 

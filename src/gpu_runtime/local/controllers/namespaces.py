@@ -21,7 +21,7 @@ from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.kinds.wire import Condition, Metadata
 
 FINALIZER = "kubernetes"
-LOOK_AGAIN_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 
 
 class NamespaceSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -48,7 +48,7 @@ def conditions_of(
     """The conditions that say what blocks the deletion of a namespace, with the real controller's messages."""
     left = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(remaining.items()))
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
-    said = [
+    conditions = [
         ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered", False),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
@@ -82,7 +82,7 @@ def conditions_of(
     known = {one.type: one for one in old}
     return [
         _condition(known.get(name), name, "True" if holds else "False", reason, message, now)
-        for name, reason, message, holds in said
+        for name, reason, message, holds in conditions
     ]
 
 
@@ -137,7 +137,7 @@ class NamespaceReconciler:
             conditions = conditions_of(namespace.status.conditions, remaining, finalizers, self._clock.now())
             after = replace(namespace.status, conditions=conditions)
             await write_status(self._client, NAMESPACES, namespace, namespace.status, after)
-            return Result(LOOK_AGAIN_SECONDS)
+            return Result(CHECK_SECONDS)
         await self._finalize(namespace)
         return Result()
 

@@ -18,7 +18,7 @@ from gpu_runtime.local.kinds.pods import PODS, Pod
 
 SILENT_SECONDS = 40.0
 GONE_SECONDS = 20.0
-LOOK_AGAIN_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 NODE = "node"
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint that the API server gives to a new node. Pods are placed by the node's conditions and by no taint."""
@@ -33,18 +33,18 @@ class Heartbeats:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heard: dict[str, tuple[datetime | None, float]] = {}
+        self._last_change: dict[str, tuple[datetime | None, float]] = {}
 
     def silent_for(self, node: str, lease: Lease | None) -> float:
         """Seconds since the node's lease was last seen to change."""
         renewed, now = lease.spec.renewTime if lease is not None else None, self._clock.monotonic()
-        last = self._heard.get(node)
+        last = self._last_change.get(node)
         if last is None or last[0] != renewed:
-            last = self._heard[node] = (renewed, now)
+            last = self._last_change[node] = (renewed, now)
         return now - last[1]
 
     def forget(self, node: str) -> None:
-        self._heard.pop(node, None)
+        self._last_change.pop(node, None)
 
 
 class NodeReconciler:
@@ -81,7 +81,7 @@ class NodeReconciler:
             left = [one for one in node.spec.taints if one.key != NOT_READY]
             patch = {"metadata": identity(node.metadata), "spec": {"taints": wire(left) or None}}
             await self._client.patch(NODES, key, patch)
-        return Result(LOOK_AGAIN_SECONDS)
+        return Result(CHECK_SECONDS)
 
     async def _declare_unknown(self, node: Node, now: datetime) -> None:
         condition = {
@@ -93,8 +93,8 @@ class NodeReconciler:
         }
         patch = {"metadata": identity(node.metadata), "status": {"conditions": [condition]}}
         await self._client.patch(NODES, node.metadata.key, patch, kind=Patch.STRATEGIC, subresource="status")
-        said = f"Node {node.metadata.name} status is now: NodeNotReady"
-        self._recorder.event(NODES, node, "NodeNotReady", said)
+        message = f"Node {node.metadata.name} status is now: NodeNotReady"
+        self._recorder.event(NODES, node, "NodeNotReady", message)
         # Nothing runs its pods now: ReplicaSets and Services must not count them as ready.
         await asyncio.gather(*(self._not_ready(pod, now) for pod in self._pods.find(NODE, node.metadata.name)))
 
@@ -124,7 +124,7 @@ class NodeReconciler:
             await self._client.get(NODES, key)
         except NotFound:
             await asyncio.gather(*(self._collect(pod) for pod in pods))
-        return Result(LOOK_AGAIN_SECONDS)
+        return Result(CHECK_SECONDS)
 
     async def _collect(self, pod: Pod) -> None:
         condition = {

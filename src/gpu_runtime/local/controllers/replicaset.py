@@ -19,7 +19,7 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.local.controllers.claiming import Claiming
 from gpu_runtime.local.controllers.creating import MOST_AT_ONCE, create_pods, pod_from
 from gpu_runtime.local.controllers.deployment.progress import find, with_condition, without_condition
-from gpu_runtime.local.controllers.messages import server_words
+from gpu_runtime.local.controllers.messages import server_message
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.kinds.wire import Condition
@@ -120,7 +120,7 @@ class ReplicaSetReconciler:
         await write_status(self._client, REPLICA_SETS, replica_set, replica_set.status, after)
         if failure is not None:
             raise failure
-        return Result(self._look_again(replica_set, active, now))
+        return Result(self._next_check(replica_set, active, now))
 
     def _still_active(self, key: Key, pods: Sequence[Pod]) -> list[Pod]:
         shown = {pod.metadata.uid for pod in pods if pod.active}
@@ -158,8 +158,8 @@ class ReplicaSetReconciler:
                 return
             except ApiError as error:
                 going.discard(pod.metadata.uid)
-                said = f"Error deleting: {server_words(error)}"
-                self._recorder.event(REPLICA_SETS, replica_set, "FailedDelete", said, type="Warning")
+                message = f"Error deleting: {server_message(error)}"
+                self._recorder.event(REPLICA_SETS, replica_set, "FailedDelete", message, type="Warning")
                 raise
             self._recorder.event(REPLICA_SETS, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
@@ -171,7 +171,7 @@ class ReplicaSetReconciler:
                 raise outcome
         return None
 
-    def _look_again(self, replica_set: ReplicaSet, active: Sequence[Pod], now: datetime) -> float | None:
+    def _next_check(self, replica_set: ReplicaSet, active: Sequence[Pod], now: datetime) -> float | None:
         waits = [pod.available_in(replica_set.spec.minReadySeconds, now) for pod in active]
         coming = [wait for wait in waits if wait is not None and wait > 0]
         return min(coming) + 0.05 if coming else None
@@ -181,4 +181,4 @@ def _failure_condition(error: ApiError | None) -> Condition | None:
     if error is None:
         return None
     reason = "FailedDelete" if error.message.startswith("delete ") else "FailedCreate"
-    return Condition(type=FAILURE, status="True", reason=reason, message=server_words(error))
+    return Condition(type=FAILURE, status="True", reason=reason, message=server_message(error))

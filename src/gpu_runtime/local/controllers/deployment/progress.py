@@ -128,21 +128,21 @@ def _progressing(deployment: Deployment, rollout: Rollout, status: DeploymentSta
         else f'Deployment "{deployment.metadata.name}"'
     )
     if is_complete(deployment, status):
-        said = Condition(
+        condition = Condition(
             type=PROGRESSING, status="True", reason=COMPLETE, message=f"{subject} has successfully progressed."
         )
-        return with_condition(conditions, said, now)
+        return with_condition(conditions, condition, now)
     if _advanced(deployment.status, status):
-        said = Condition(type=PROGRESSING, status="True", reason=UPDATED, message=f"{subject} is progressing.")
+        condition = Condition(type=PROGRESSING, status="True", reason=UPDATED, message=f"{subject} is progressing.")
         since = old.lastTransitionTime if old is not None and old.status == "True" else now.replace(microsecond=0)
         # Written again although it says the same: the deadline counts from the last progress.
-        moved = replace(said, lastUpdateTime=now.replace(microsecond=0), lastTransitionTime=since)
+        moved = replace(condition, lastUpdateTime=now.replace(microsecond=0), lastTransitionTime=since)
         return [*without_condition(conditions, PROGRESSING), moved]
     if timed_out(deployment, old, now):
-        said = Condition(
+        condition = Condition(
             type=PROGRESSING, status="False", reason=TIMED_OUT, message=f"{subject} has timed out progressing."
         )
-        return with_condition(conditions, said, now)
+        return with_condition(conditions, condition, now)
     return conditions
 
 
@@ -175,7 +175,7 @@ def _deadline(deployment: Deployment, condition: Condition) -> datetime | None:
     return condition.lastUpdateTime + timedelta(seconds=deployment.spec.progressDeadlineSeconds)
 
 
-def look_again(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
+def next_check(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
     """Seconds until the deadline of a rollout that is under way."""
     condition = find(status.conditions, PROGRESSING)
     if not has_deadline(deployment) or condition is None or is_complete(deployment, status):

@@ -31,7 +31,7 @@ from gpu_runtime.local.controllers.deployment.revisions import (
     size_annotations,
 )
 from gpu_runtime.local.controllers.deployment.rollout import Size
-from gpu_runtime.local.controllers.messages import server_words
+from gpu_runtime.local.controllers.messages import server_message
 from gpu_runtime.local.controllers.status_writer import write_status
 from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.kinds.wire import Condition
@@ -120,16 +120,16 @@ class DeploymentReconciler:
         revision = next_revision(olds)
         if present is None:
             deployment, present = await self._create(deployment, olds, revision)
-            reason, said = progress.CREATED, f'Created new replica set "{present.metadata.name}"'
+            reason, message = progress.CREATED, f'Created new replica set "{present.metadata.name}"'
         else:
             present = await self._annotate(deployment, present, revision)
-            reason, said = progress.FOUND, f'Found new replica set "{present.metadata.name}"'
+            reason, message = progress.FOUND, f'Found new replica set "{present.metadata.name}"'
         text = str(revision_of(present.metadata))
         if deployment.metadata.annotations.get(REVISION) != text:
             patch = {"metadata": {**identity(deployment.metadata), "annotations": {REVISION: text}}}
             deployment = await self._client.patch(DEPLOYMENTS, deployment.metadata.key, patch)
         if reason == progress.CREATED or progress.find(deployment.status.conditions, progress.PROGRESSING) is None:
-            conditions = progress.noted(deployment, reason, said, self._clock.now())
+            conditions = progress.noted(deployment, reason, message, self._clock.now())
             deployment = replace(deployment, status=replace(deployment.status, conditions=conditions))
         return deployment, present
 
@@ -147,10 +147,10 @@ class DeploymentReconciler:
         except Conflict:
             raise
         except ApiError as error:
-            said = f'Failed to create new replica set "{name}": {server_words(error)}'
-            conditions = progress.noted(deployment, progress.CREATE_ERROR, said, self._clock.now(), "False")
+            message = f'Failed to create new replica set "{name}": {server_message(error)}'
+            conditions = progress.noted(deployment, progress.CREATE_ERROR, message, self._clock.now(), "False")
             await self._remark(deployment, conditions)
-            self._recorder.event(DEPLOYMENTS, deployment, progress.CREATE_ERROR, said, type="Warning")
+            self._recorder.event(DEPLOYMENTS, deployment, progress.CREATE_ERROR, message, type="Warning")
             raise
         if replicas:
             self._say_scaled(deployment, name, 0, replicas)
@@ -206,22 +206,22 @@ class DeploymentReconciler:
 
     def _say_scaled(self, deployment: Deployment, name: str, before: int, after: int) -> None:
         way = "up" if after > before else "down"
-        said = f"Scaled {way} replica set {name} from {before} to {after}"
-        self._recorder.event(DEPLOYMENTS, deployment, "ScalingReplicaSet", said)
+        message = f"Scaled {way} replica set {name} from {before} to {after}"
+        self._recorder.event(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
 
     async def _report(
-        self, deployment: Deployment, seen: progress.Rollout, now: datetime, *, settled: bool = False
+        self, deployment: Deployment, observed: progress.Rollout, now: datetime, *, settled: bool = False
     ) -> Result:
         cached = self._deployments.get(deployment.metadata.key)
         before = cached.status if cached is not None else DeploymentStatus()
         if deployment.spec.paused or deployment.metadata.deletionTimestamp is not None:
-            after = progress.counted(deployment, seen, now)
+            after = progress.counted(deployment, observed, now)
         else:
-            after = progress.status_of(deployment, seen, now)
+            after = progress.status_of(deployment, observed, now)
         await write_status(self._client, DEPLOYMENTS, deployment, before, after)
         if settled and progress.is_complete(deployment, after):
-            await self._forget_history(deployment, seen.olds)
-        return Result(progress.look_again(deployment, after, now))
+            await self._forget_history(deployment, observed.olds)
+        return Result(progress.next_check(deployment, after, now))
 
     async def _forget_history(self, deployment: Deployment, olds: Sequence[ReplicaSet]) -> None:
         """Deletes the oldest empty ReplicaSets beyond the history limit."""

@@ -56,20 +56,20 @@ class GarbageCollector:
         meta = delta.object.metadata
         if delta.new is None:
             for _resource, dependent in self._all_objects.find(OWNER, meta.uid):
-                self._look_at(dependent.metadata.uid)
+                self._enqueue(dependent.metadata.uid)
         elif meta.ownerReferences or meta.deletionTimestamp is not None:
-            self._look_at(meta.uid)
+            self._enqueue(meta.uid)
         if delta.new is None or meta.deletionTimestamp is not None or _owners_changed(delta):
             for owner in (delta.old or delta.object).metadata.ownerReferences:
-                self._look_at(owner.uid)  # the owner may wait for this object
+                self._enqueue(owner.uid)  # the owner may wait for this object
 
     def _kinds_changed(self) -> None:
         """Checks children of unknown kinds again: a new kind becomes known after its first objects."""
         waiting, self._of_unknown_kinds = self._of_unknown_kinds, set()
         for uid in waiting:
-            self._look_at(uid)
+            self._enqueue(uid)
 
-    def _look_at(self, uid: str) -> None:
+    def _enqueue(self, uid: str) -> None:
         self._controller.queue.add(Key("", uid))
 
     async def reconcile(self, key: Key) -> Result:
@@ -92,7 +92,7 @@ class GarbageCollector:
         dependents = [obj.metadata for _, obj in self._all_objects.find(OWNER, meta.uid)]
         for dependent in dependents:
             if dependent.deletionTimestamp is None:
-                self._look_at(dependent.uid)
+                self._enqueue(dependent.uid)
         if not any(blocks(dependent, meta.uid) for dependent in dependents):
             await remove_finalizer(self._client, resource, meta, FOREGROUND)
 

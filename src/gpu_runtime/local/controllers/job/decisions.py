@@ -81,16 +81,16 @@ def tally(job: Job, pods: Sequence[Pod], decided: Condition | None = None) -> Ta
     )
 
 
-def outcome(job: Job, seen: Tally, now: datetime) -> Condition | None:
+def outcome(job: Job, counts: Tally, now: datetime) -> Condition | None:
     """The interim condition that decides how the Job ends; None while it goes on."""
     for name in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
         if (decided := find(job, name)) is not None:
             return decided
-    if seen.failed > job.spec.backoffLimit or _too_many_restarts(job, seen.active):
+    if counts.failed > job.spec.backoffLimit or _too_many_restarts(job, counts.active):
         return _failure("BackoffLimitExceeded", "Job has reached the specified backoff limit")
     if not job.spec.suspend and (left := deadline_in(job, now)) is not None and left <= 0:
         return _failure("DeadlineExceeded", "Job was active longer than specified deadline")
-    if _is_complete(job, seen):
+    if _is_complete(job, counts):
         return Condition(
             type=SUCCESS_CRITERIA_MET,
             status="True",
@@ -104,10 +104,10 @@ def _failure(reason: str, message: str) -> Condition:
     return Condition(type=FAILURE_TARGET, status="True", reason=reason, message=message)
 
 
-def _is_complete(job: Job, seen: Tally) -> bool:
+def _is_complete(job: Job, counts: Tally) -> bool:
     if job.spec.completions is None:
-        return seen.succeeded > 0 and not seen.active
-    return seen.succeeded >= job.spec.completions
+        return counts.succeeded > 0 and not counts.active
+    return counts.succeeded >= job.spec.completions
 
 
 def _too_many_restarts(job: Job, active: Sequence[Pod]) -> bool:
@@ -128,13 +128,13 @@ def final_condition(decided: Condition) -> Condition:
     return Condition(type=name, status="True", reason=decided.reason, message=decided.message)
 
 
-def wanted_active(job: Job, seen: Tally) -> int:
+def wanted_active(job: Job, counts: Tally) -> int:
     """How many pods shall run now."""
     if job.spec.suspend:
         return 0
     if job.spec.completions is None:
-        return len(seen.active) if seen.succeeded else job.spec.parallelism
-    return max(0, min(job.spec.completions - seen.succeeded, job.spec.parallelism))
+        return len(counts.active) if counts.succeeded else job.spec.parallelism
+    return max(0, min(job.spec.completions - counts.succeeded, job.spec.parallelism))
 
 
 def deadline_in(job: Job, now: datetime) -> float | None:

@@ -51,21 +51,21 @@ class JobReconciler:
         if not self._created.met(key):
             return Result(0.01)
         if job.spec.completionMode == "Indexed":
-            said = "Indexed Jobs are not run by the embedded cluster: use completionMode NonIndexed"
-            self._recorder.event(JOBS, job, "Unsupported", said, type="Warning")
-            raise Terminal(said)
+            message = "Indexed Jobs are not run by the embedded cluster: use completionMode NonIndexed"
+            self._recorder.event(JOBS, job, "Unsupported", message, type="Warning")
+            raise Terminal(message)
         now = self._clock.now()
         if decisions.is_finished(job):
             await self._release(self._pods.find(OWNER, job.metadata.uid))
             return await self._expire(job, now)
         pods = await self._claiming.children(job, job.spec.selector)
-        seen = decisions.tally(job, pods)
+        counts = decisions.tally(job, pods)
         job = await self._begin(job, now)
-        decided = decisions.outcome(job, seen, now)
+        decided = decisions.outcome(job, counts, now)
         if decided is not None:
-            seen = decisions.tally(job, pods, decided)
-        wait, failure = await self._manage(job, seen, pods, decided, now)
-        job = await self._count(job, seen, decided, now)
+            counts = decisions.tally(job, pods, decided)
+        wait, failure = await self._manage(job, counts, pods, decided, now)
+        job = await self._count(job, counts, decided, now)
         if failure is not None:
             raise failure
         left = decisions.deadline_in(job, now) if decided is None else None
@@ -84,40 +84,40 @@ class JobReconciler:
 
     async def _begin(self, job: Job, now: datetime) -> Job:
         """Records the start, and each suspension and resumption."""
-        status, said = job.status, ""
+        status, reason = job.status, ""
         suspended = decisions.find(job, SUSPENDED)
         if job.spec.suspend and suspended is None:
-            said = "Suspended"
+            reason = "Suspended"
             status = _with(status, _suspension("True", "JobSuspended", "Job suspended"), now)
         elif not job.spec.suspend and suspended is not None:
-            said = "Resumed"
+            reason = "Resumed"
             status = replace(status, startTime=None)  # its deadline starts again
             status = _with(status, _suspension("False", "JobResumed", "Job resumed"), now)
         if not job.spec.suspend and status.startTime is None:
             status = replace(status, startTime=now.replace(microsecond=0))
-        if not said:
+        if not reason:
             return replace(job, status=status)  # written together with the counts
         job = await self._write(job, status)
-        self._recorder.event(JOBS, job, said, f"Job {said.lower()}")
+        self._recorder.event(JOBS, job, reason, f"Job {reason.lower()}")
         return job
 
     async def _manage(
-        self, job: Job, seen: Tally, pods: Sequence[Pod], decided: Condition | None, now: datetime
+        self, job: Job, counts: Tally, pods: Sequence[Pod], decided: Condition | None, now: datetime
     ) -> tuple[float | None, ApiError | None]:
         """Creates or deletes pods. Returns when to try again, and the error if there was one."""
         if job.metadata.deletionTimestamp is not None:
             return None, None
         if decided is not None:
-            await self._delete(job, seen.active)
+            await self._delete(job, counts.active)
             return None, None
-        wanted = decisions.wanted_active(job, seen)
-        surplus = len(seen.active) - wanted
+        wanted = decisions.wanted_active(job, counts)
+        surplus = len(counts.active) - wanted
         if surplus > 0:
-            chosen = deletion_order(seen.active)[:surplus]
+            chosen = deletion_order(counts.active)[:surplus]
             await self._release(chosen)  # surplus pods must not be counted as failed
             await self._delete(job, chosen)
             return None, None
-        running = len(seen.active) + (seen.terminating if job.spec.podReplacementPolicy == "Failed" else 0)
+        running = len(counts.active) + (counts.terminating if job.spec.podReplacementPolicy == "Failed" else 0)
         if running >= wanted:
             return None, None
         wait = decisions.backoff_in(pods, now)
@@ -139,33 +139,33 @@ class JobReconciler:
 
         await asyncio.gather(*(end(pod) for pod in pods))
 
-    async def _count(self, job: Job, seen: Tally, decided: Condition | None, now: datetime) -> Job:
+    async def _count(self, job: Job, counts: Tally, decided: Condition | None, now: datetime) -> Job:
         """Three steps, each safe to repeat: list the ended pods by uid, let them go, add them to the counters."""
         live = self._jobs.get(job.metadata.key) or job
-        uncounted = len(seen.uncounted.succeeded), len(seen.uncounted.failed)
+        uncounted = len(counts.uncounted.succeeded), len(counts.uncounted.failed)
         status = replace(
             job.status,
-            active=len(seen.active) if decided is None else 0,
-            ready=sum(pod.ready for pod in seen.active) if decided is None else 0,
-            terminating=seen.terminating + (len(seen.active) if decided is not None else 0),
-            succeeded=seen.succeeded - uncounted[0],
-            failed=seen.failed - uncounted[1],
-            uncountedTerminatedPods=seen.uncounted,
+            active=len(counts.active) if decided is None else 0,
+            ready=sum(pod.ready for pod in counts.active) if decided is None else 0,
+            terminating=counts.terminating + (len(counts.active) if decided is not None else 0),
+            succeeded=counts.succeeded - uncounted[0],
+            failed=counts.failed - uncounted[1],
+            uncountedTerminatedPods=counts.uncounted,
         )
         if decided is not None:
             status = _with(status, decided, now)
         if any(uncounted):
             job = await self._write(replace(live, metadata=job.metadata), status)
-            await self._release(seen.releasable)
+            await self._release(counts.releasable)
             status = replace(
                 status,
-                succeeded=seen.succeeded,
-                failed=seen.failed,
+                succeeded=counts.succeeded,
+                failed=counts.failed,
                 uncountedTerminatedPods=UncountedPods(),
             )
         else:
             job = replace(live, metadata=job.metadata)
-            await self._release(seen.releasable)
+            await self._release(counts.releasable)
         if decided is not None and not status.terminating:
             status = _finished(status, decided, now)
         return await self._finish(job, status)

@@ -76,7 +76,7 @@ class Scheduler:
         self._clock = clock
         self._changed = asyncio.Event()
         self._assumed: dict[str, str] = {}  # uid of a bound pod -> node, until the cache shows it
-        self._told: dict[str, str] = {}  # uid of a waiting pod -> the problem that was last reported
+        self._reported: dict[str, str] = {}  # uid of a waiting pod -> the problem that was last reported
         self._log = structlog.get_logger("scheduler")
         for store in (nodes, claims, classes):
             store.subscribe(lambda _: self._changed.set())
@@ -85,7 +85,7 @@ class Scheduler:
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         pod = delta.object
         if delta.new is None or delta.new.finished or delta.new.spec.nodeName:
-            self._told.pop(pod.metadata.uid, None)
+            self._reported.pop(pod.metadata.uid, None)
             self._assumed.pop(pod.metadata.uid, None)
         # A status report of a running pod changes nothing for those that wait.
         before, after = delta.old, delta.new
@@ -156,7 +156,7 @@ class Scheduler:
             self._assumed.pop(pod.metadata.uid, None)  # it changed or is gone; the watch will show it
         except KubeError as error:
             self._assumed.pop(pod.metadata.uid, None)
-            self._told.pop(pod.metadata.uid, None)
+            self._reported.pop(pod.metadata.uid, None)
             self._log.warning("pod not placed; retrying", pod=str(pod.metadata.key), problem=str(error))
             return True
         return False
@@ -182,9 +182,9 @@ class Scheduler:
 
     async def _refuse(self, pod: Pod, problem: str) -> None:
         uid = pod.metadata.uid
-        if self._told.get(uid) == problem:
+        if self._reported.get(uid) == problem:
             return
-        self._told[uid] = problem
+        self._reported[uid] = problem
         self._recorder.event(PODS, pod, "FailedScheduling", problem, type="Warning")
         old = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
         if old is not None and (old.status, old.message) == ("False", problem):
