@@ -11,7 +11,7 @@ from pathlib import Path
 from gpu_runtime.kube.process import ProcessContext, run_process
 from gpu_runtime.local.apiserver.errors import StartError
 from gpu_runtime.local.cluster.cluster import ClusterOptions, RunningCluster, local_cluster
-from gpu_runtime.local.node.hidden import Shown
+from gpu_runtime.local.node.hidden import ShownFolder
 from gpu_runtime.supervisor.holder import Held
 
 EXIT_FAILED = 1
@@ -23,7 +23,7 @@ def run(
 ) -> int:
     """Runs until SIGTERM or SIGINT, then stops all pods and leaves no process. Returns the exit code."""
     try:
-        folders = tuple(str(Shown.parse(each)) for each in shown)
+        folders = tuple(str(ShownFolder.parse(each)) for each in shown)
     except ValueError as error:
         _complain(f"--show: {error}")
         return EXIT_FAILED

@@ -17,7 +17,7 @@ from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.resource import Resource
 from gpu_runtime.local.kinds.pods import PODS, ContainerStatus, Pod
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
-from gpu_runtime.local.node.agent.logs import PodLogs, shown
+from gpu_runtime.local.node.agent.logs import PodLogs, entry_text
 from gpu_runtime.local.node.runtime import PodRuntime
 
 
@@ -134,7 +134,7 @@ class Cluster:
     def log(self, pod: Pod, container: str = "main", attempt: int = 0) -> list[str]:
         path = self.runtime.files(pod.metadata.uid).log(container, attempt)
         lines = path.read_bytes().splitlines() if path.exists() else []
-        return [shown(line, timestamps=False).decode().rstrip("\n") for line in lines]
+        return [entry_text(line, timestamps=False).decode().rstrip("\n") for line in lines]
 
     def logs(self) -> PodLogs:
         return PodLogs(self.runtime.data_dir, poll_seconds=0.01)

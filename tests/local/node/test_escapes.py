@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.local.node.capabilities import Capabilities
-from gpu_runtime.local.node.hidden import Shown
+from gpu_runtime.local.node.hidden import ShownFolder
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.specs import Mount
 from local.node.pods import a_container, a_pod, run
@@ -232,7 +232,7 @@ async def test_a_folder_at_home_is_shown_where_somebody_asks_for_it(
     for folder in (models, work):
         folder.mkdir()
         (folder / "file").write_text(folder.name)
-    shown = [Shown(str(models)), Shown(str(work), writable=True)]
+    shown = [ShownFolder(str(models)), ShownFolder(str(work), writable=True)]
     async with PodRuntime(data_dir, capabilities, shown=shown) as runtime:
         script = (
             f"cat {models}/file {work}/file; echo; touch {models}/x || echo closed; echo new > {work}/file; ls {secret}"

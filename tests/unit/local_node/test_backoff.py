@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.local.node.agent.backoff import Backoff, spoken
-from gpu_runtime.local.node.agent.images import SHOWN_SECONDS, Images
+from gpu_runtime.local.node.agent.backoff import Backoff, go_duration
+from gpu_runtime.local.node.agent.images import ERROR_SECONDS, Images
 
 
 def test_the_first_retry_is_at_once_and_the_next_ones_wait_twice_as_long_up_to_five_minutes() -> None:
@@ -35,14 +35,14 @@ def test_what_is_forgotten_begins_anew() -> None:
 
 @pytest.mark.parametrize(("seconds", "words"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
 def test_durations_are_spoken_as_kubernetes_does(seconds: float, words: str) -> None:
-    assert spoken(seconds) == words
+    assert go_duration(seconds) == words
 
 
 def test_a_missing_image_is_an_error_for_a_moment_and_then_a_wait_until_the_next_try() -> None:
     images = Images(["missing*"])
     assert images.refusal("uid", "there:1", 1000) is None
     seen = []
-    for at in (1000.0, 1000.5, 1000 + SHOWN_SECONDS, 1009.0, 1010.0, 1015.0):
+    for at in (1000.0, 1000.5, 1000 + ERROR_SECONDS, 1009.0, 1010.0, 1015.0):
         refused = images.refusal("uid", "missing:1", at)
         assert refused
         seen.append((refused.reason, refused.tried))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.local.node.hidden import Hidden, Shown, hidden_places, homes
+from gpu_runtime.local.node.hidden import Hidden, ShownFolder, hidden_places, homes
 
 
 def test_homes_of_root_and_of_people_are_hidden_and_no_place_of_software() -> None:
@@ -34,15 +34,15 @@ def test_a_shown_folder_is_not_hidden_and_what_is_beside_it_is(tmp_path: Path) -
     (tmp_path / "models").mkdir()
     (tmp_path / "key").symlink_to("/etc/shadow")
     hidden = Hidden(homes=[str(tmp_path)], masked=["/etc/shadow"])
-    shown = [Shown.parse(str(tmp_path / "models"))]
+    shown = [ShownFolder.parse(str(tmp_path / "models"))]
     assert not hidden.hides(tmp_path / "models" / "llama", shown)
     assert hidden.hides(tmp_path / "models-of-others", shown)
     assert hidden.hides(tmp_path / "models" / ".." / "x", shown)
-    assert hidden.hides(tmp_path / "key", [Shown(str(tmp_path))])
+    assert hidden.hides(tmp_path / "key", [ShownFolder(str(tmp_path))])
 
 
 def test_a_folder_is_shown_for_reading_unless_writing_is_asked_for(tmp_path: Path) -> None:
-    assert Shown.parse(str(tmp_path)) == Shown(str(tmp_path), writable=False)
-    assert Shown.parse(f"{tmp_path}:rw") == Shown(str(tmp_path), writable=True)
+    assert ShownFolder.parse(str(tmp_path)) == ShownFolder(str(tmp_path), writable=False)
+    assert ShownFolder.parse(f"{tmp_path}:rw") == ShownFolder(str(tmp_path), writable=True)
     with pytest.raises(ValueError, match="is not a folder"):
-        Shown.parse(str(tmp_path / "none"))
+        ShownFolder.parse(str(tmp_path / "none"))

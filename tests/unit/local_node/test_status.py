@@ -11,7 +11,7 @@ import pytest
 from gpu_runtime.local.kinds.container import Container
 from gpu_runtime.local.kinds.pods import Pod, PodMeta, PodSpec, PodStatus, ReadinessGate, Waiting
 from gpu_runtime.local.kinds.wire import Condition
-from gpu_runtime.local.node.agent.status import Failure, Seen, merged, pod_status
+from gpu_runtime.local.node.agent.status import Failure, Observed, merged, pod_status
 from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.specs import ContainerRun, PodSandbox
 from gpu_runtime.local.node.specs import PodSpec as SandboxSpec
@@ -112,8 +112,10 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_phase_and_state(case: Case) -> None:
     names = frozenset({"main"} if case.ready else ())
-    seen = Seen(sandbox=a_sandbox(*case.runs), waiting=case.waiting, started=names, ready=names, ended=case.is_over)
-    status = pod_status(a_pod(case.policy, case.inits), seen, host_ip="10.0.0.1", now=NOW)
+    observed = Observed(
+        sandbox=a_sandbox(*case.runs), waiting=case.waiting, started=names, ready=names, ended=case.is_over
+    )
+    status = pod_status(a_pod(case.policy, case.inits), observed, host_ip="10.0.0.1", now=NOW)
     state = status.containerStatuses[0].state
     shown = (state.waiting or state.terminated or Waiting(reason="running")).reason
     ready = {condition.type: condition.status for condition in status.conditions}["Ready"]
@@ -122,30 +124,30 @@ def test_phase_and_state(case: Case) -> None:
 
 def test_a_status_is_equal_when_nothing_has_changed() -> None:
     pod = a_pod()
-    seen = Seen(sandbox=a_sandbox(running()), started=frozenset({"main"}), ready=frozenset({"main"}))
-    first = pod_status(pod, seen, host_ip="h", now=NOW)
+    observed = Observed(sandbox=a_sandbox(running()), started=frozenset({"main"}), ready=frozenset({"main"}))
+    first = pod_status(pod, observed, host_ip="h", now=NOW)
     again = Pod(metadata=pod.metadata, spec=pod.spec, status=first)
-    assert pod_status(again, seen, host_ip="h", now=NOW.replace(year=2030)) == first
+    assert pod_status(again, observed, host_ip="h", now=NOW.replace(year=2030)) == first
 
 
 def test_a_restarted_container_shows_its_last_end() -> None:
-    seen = Seen(sandbox=a_sandbox(ended(3), running(attempt=1)))
-    status = pod_status(a_pod(), seen, host_ip="h", now=NOW).containerStatuses[0]
+    observed = Observed(sandbox=a_sandbox(ended(3), running(attempt=1)))
+    status = pod_status(a_pod(), observed, host_ip="h", now=NOW).containerStatuses[0]
     assert status.state.running
     assert status.lastState.terminated
     assert (status.lastState.terminated.exitCode, status.restartCount) == (3, 1)
 
 
 def test_a_pod_that_the_node_gave_up_has_failed_for_that_reason() -> None:
-    seen = Seen(sandbox=a_sandbox(ended(137), alive=False), failure=Failure("DeadlineExceeded", "too long"))
-    status = pod_status(a_pod(), seen, host_ip="h", now=NOW)
+    observed = Observed(sandbox=a_sandbox(ended(137), alive=False), failure=Failure("DeadlineExceeded", "too long"))
+    status = pod_status(a_pod(), observed, host_ip="h", now=NOW)
     assert (status.phase, status.reason, status.message) == ("Failed", "DeadlineExceeded", "too long")
 
 
 def test_a_readiness_gate_that_nobody_has_opened_keeps_the_pod_unready() -> None:
     pod = a_pod(readinessGates=[ReadinessGate(conditionType="example.com/gate")])
-    seen = Seen(sandbox=a_sandbox(running()), started=frozenset({"main"}), ready=frozenset({"main"}))
-    status = pod_status(pod, seen, host_ip="h", now=NOW)
+    observed = Observed(sandbox=a_sandbox(running()), started=frozenset({"main"}), ready=frozenset({"main"}))
+    status = pod_status(pod, observed, host_ip="h", now=NOW)
     ready = next(condition for condition in status.conditions if condition.type == "Ready")
     assert (ready.status, ready.reason) == ("False", "ReadinessGatesNotReady")
 
@@ -165,4 +167,4 @@ def test_conditions_of_others_are_kept_and_times_move_with_the_status_alone() ->
 def test_a_terminal_phase_never_changes() -> None:
     pod = a_pod("Never")
     over = Pod(metadata=pod.metadata, spec=pod.spec, status=PodStatus(phase="Failed"))
-    assert pod_status(over, Seen(sandbox=a_sandbox(ended(0))), host_ip="h", now=NOW).phase == "Failed"
+    assert pod_status(over, Observed(sandbox=a_sandbox(ended(0))), host_ip="h", now=NOW).phase == "Failed"

@@ -21,7 +21,7 @@ from gpu_runtime.cmd.up.ports import choose
 from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
 from gpu_runtime.cmd.up.settings import write_settings
 from gpu_runtime.errors import ConfigError
-from gpu_runtime.local.node.hidden import Shown
+from gpu_runtime.local.node.hidden import ShownFolder
 from gpu_runtime.supervisor.events import StartFailed
 from gpu_runtime.supervisor.holder import Held, hold
 from gpu_runtime.supervisor.program import Program
@@ -74,7 +74,7 @@ def _folders(options: Options) -> tuple[str, ...]:
     if options.kubeconfig is not None and options.shown:
         raise ConfigError("--show works only with the embedded cluster: the cluster of --kubeconfig has its own nodes")
     try:
-        return tuple(str(Shown.parse(folder)) for folder in options.shown)
+        return tuple(str(ShownFolder.parse(folder)) for folder in options.shown)
     except ValueError as error:
         raise ConfigError(f"--show: {error}") from error
 

@@ -15,7 +15,7 @@ from gpu_runtime.kube.process import stop_on_signal
 from gpu_runtime.local.node import capabilities
 from gpu_runtime.local.node.agent.agent import NodeOptions, node_agent
 from gpu_runtime.local.node.gpus import Gpu, discover, simulated
-from gpu_runtime.local.node.hidden import Shown
+from gpu_runtime.local.node.hidden import ShownFolder
 from gpu_runtime.local.node.network import NoSubnet
 from gpu_runtime.local.node.runtime import AlreadyRunning, PodRuntime
 from gpu_runtime.supervisor.child import READY, wait_for_begin
@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--gpus", type=int)
     parser.add_argument("--missing-image", action="append", default=[])
-    parser.add_argument("--show", type=Shown.parse, action="append", default=[])
+    parser.add_argument("--show", type=ShownFolder.parse, action="append", default=[])
     given = parser.parse_args()
     logs.configure("info")
     try:

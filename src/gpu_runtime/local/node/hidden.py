@@ -20,21 +20,21 @@ _CREDENTIALS = (
 )  # fmt: skip
 _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
 # A pod has its own /run: these matter where a volume shows the machine's.
-_RULERS = (
+_CONTROL = (
     "/run/docker.sock", "/run/docker", "/run/containerd", "/run/crio", "/run/podman", "/run/k3s", "/run/systemd",
     "/run/dbus", "/run/initctl", "/run/user", "/run/credentials",
     "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/kubelet", "/var/lib/rancher",
 )  # fmt: skip
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownFolder(msgspec.Struct, frozen=True):
     """A folder that pods see although it lies in a hidden place; `writable` only where somebody asked for it."""
 
     path: str
     writable: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Shown:
+    def parse(cls, text: str) -> ShownFolder:
         """`PATH`, or `PATH:rw`. ValueError when there is no such folder."""
         path, writable = (text.removesuffix(":rw"), True) if text.endswith(":rw") else (text, False)
         found = Path(path).expanduser()
@@ -52,7 +52,7 @@ class Hidden(msgspec.Struct, frozen=True):
     homes: list[str] = []
     masked: list[str] = []
 
-    def hides(self, path: Path, shown: Iterable[Shown] = ()) -> bool:
+    def hides(self, path: Path, shown: Iterable[ShownFolder] = ()) -> bool:
         """Whether a path, with its links resolved, is hidden."""
         real = str(path.resolve())
         if any(inside(real, place) for place in self.masked):
@@ -66,7 +66,7 @@ def hidden_places() -> Hidden:
     keys = sorted(str(path) for path in Path(folder).glob(pattern))
     users = [(entry.pw_uid, entry.pw_dir) for entry in pwd.getpwall()]
     found = homes([*users, (0, os.path.expanduser("~"))])  # noqa: PTH111  a user may have no home, and Path would raise
-    return Hidden(homes=found, masked=[*_CREDENTIALS, *keys, *_RULERS])
+    return Hidden(homes=found, masked=[*_CREDENTIALS, *keys, *_CONTROL])
 
 
 def homes(users: Iterable[tuple[int, str]]) -> list[str]:

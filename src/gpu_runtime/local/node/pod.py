@@ -59,7 +59,7 @@ class Pod:
             # ShimGone: an earlier agent has told it to quit, and it was about to.
             with contextlib.suppress(OSError, ShimGone):
                 self.gone.clear()
-                self.client = await ShimClient.connect(self.files.path, self._heard, self._lost)
+                self.client = await ShimClient.connect(self.files.path, self._state_changed, self._lost)
                 listed = await self.client.ask("list")
                 self.states.update({(name, attempt): state for name, attempt, state in listed.runs})
                 return True
@@ -79,15 +79,15 @@ class Pod:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
 
-    def _heard(self, container: str, attempt: int, state: ContainerState) -> None:
+    def _state_changed(self, container: str, attempt: int, state: ContainerState) -> None:
         self.states[(container, attempt)] = state
-        self._tell()
+        self._notify()
 
     def _lost(self) -> None:
         self.gone.set()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():

@@ -23,7 +23,7 @@ from gpu_runtime.local.node import network
 from gpu_runtime.local.node.capabilities import Capabilities
 from gpu_runtime.local.node.cgroups import Cgroups, open_cgroups
 from gpu_runtime.local.node.gpus import Gpu
-from gpu_runtime.local.node.hidden import Hidden, Shown, hidden_places
+from gpu_runtime.local.node.hidden import Hidden, ShownFolder, hidden_places
 from gpu_runtime.local.node.hosts import ServiceName, write_hosts, write_own_name
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.pod import Pod
@@ -53,7 +53,7 @@ class PodRuntime:
         capabilities: Capabilities,
         *,
         gpus: Iterable[Gpu] = (),
-        shown: Iterable[Shown] = (),
+        shown: Iterable[ShownFolder] = (),
         limits: Limits | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
@@ -131,7 +131,7 @@ class PodRuntime:
             gpus=self._choose_gpus(spec),
         )
         files.write(record)
-        pod = self._pods[spec.uid] = Pod(files, record, self._teller(spec.uid))
+        pod = self._pods[spec.uid] = Pod(files, record, self._notifier(spec.uid))
         try:
             self._prepare(pod)
             await self._start_shim(pod)
@@ -258,7 +258,7 @@ class PodRuntime:
             raise UnknownPod(uid)
         return pod
 
-    def _teller(self, uid: str) -> Callable[[], None]:
+    def _notifier(self, uid: str) -> Callable[[], None]:
         return lambda: self._changes.put_nowait(Change(uid))
 
     def _choose_address(self) -> str:
@@ -339,7 +339,7 @@ class PodRuntime:
                 await asyncio.to_thread(remove_tree, path)
                 continue
             uid = record.spec.uid
-            pod = self._pods[uid] = Pod(files, record, self._teller(uid))
+            pod = self._pods[uid] = Pod(files, record, self._notifier(uid))
             if record.phase == "stopped":
                 continue
             found = await pod.connect()
@@ -356,6 +356,6 @@ class PodRuntime:
         structlog.get_logger("node").warning("ending a pod whose record cannot be read", pod=uid, why=str(broken))
         spec = PodSpec(uid=uid, namespace="", name=uid)
         record = PodRecord(spec=spec, phase="creating", link=self._link(uid))
-        pod = self._pods[uid] = Pod(files, record, self._teller(uid))
+        pod = self._pods[uid] = Pod(files, record, self._notifier(uid))
         await pod.connect()
         await self.remove_pod(uid)

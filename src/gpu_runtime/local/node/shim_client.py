@@ -38,16 +38,16 @@ class Message(msgspec.Struct):
 
 
 class ShimClient:
-    """A connection to one shim: `heard` is called for every state that it announces, `gone` at its end."""
+    """A connection to one shim: `state_changed` is called for every state that it announces, `gone` at its end."""
 
     def __init__(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        heard: Callable[[str, int, ContainerState], None],
+        state_changed: Callable[[str, int, ContainerState], None],
         gone: Callable[[], None],
     ) -> None:
-        self._reader, self._writer, self._heard, self._gone = reader, writer, heard, gone
+        self._reader, self._writer, self._state_changed, self._gone = reader, writer, state_changed, gone
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._alive = True
@@ -55,7 +55,7 @@ class ShimClient:
 
     @classmethod
     async def connect(
-        cls, pod: Path, heard: Callable[[str, int, ContainerState], None], gone: Callable[[], None]
+        cls, pod: Path, state_changed: Callable[[str, int, ContainerState], None], gone: Callable[[], None]
     ) -> ShimClient:
         folder = os.open(pod, os.O_PATH | os.O_CLOEXEC)
         try:
@@ -63,14 +63,14 @@ class ShimClient:
             reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}", limit=1 << 20)
         finally:
             os.close(folder)
-        return cls(reader, writer, heard, gone)
+        return cls(reader, writer, state_changed, gone)
 
     async def _listen(self) -> None:
         try:
             while line := await self._reader.readline():
                 message = msgspec.json.decode(line, type=Message)
                 if message.event and message.state:
-                    self._heard(message.container, message.attempt, message.state)
+                    self._state_changed(message.container, message.attempt, message.state)
                 elif (waiting := self._waiting.pop(message.id, None)) and not waiting.done():
                     waiting.set_result(message)
         except (OSError, msgspec.DecodeError):

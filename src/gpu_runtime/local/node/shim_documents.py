@@ -11,7 +11,7 @@ import msgspec
 
 from gpu_runtime.local.node import isolated_python
 from gpu_runtime.local.node.capabilities import Capabilities
-from gpu_runtime.local.node.hidden import Hidden, Shown
+from gpu_runtime.local.node.hidden import Hidden, ShownFolder
 from gpu_runtime.local.node.network import PodNetwork
 from gpu_runtime.local.node.records import PodFiles, PodRecord
 from gpu_runtime.local.node.shim import shapes
@@ -89,7 +89,7 @@ def container_document(
     limits: Limits,
     *,
     hidden: Hidden,
-    shown: Iterable[Shown],
+    shown: Iterable[ShownFolder],
     variables: Mapping[str, str],
     devices: Iterable[str],
     cgroups: Iterable[str],

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gpu_runtime.local.apiserver.usage import Measured, Usage
 
-MOMENT = 1.0  # seconds between two readings, at least
-OLDEST_LOOK = 60.0  # an earlier reading that is older is not used
+SHORTEST_INTERVAL = 1.0  # seconds between two readings, at least
+OLDEST_READING = 60.0  # an earlier reading that is older is not used
 BILLION = 1_000_000_000
 _TICK = BILLION // os.sysconf("SC_CLK_TCK")
 
@@ -22,7 +22,7 @@ Process = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Look:
+class Reading:
     """One reading: nanoseconds of processor time used so far, and bytes of memory in use."""
 
     at: float
@@ -35,29 +35,29 @@ class PodUsage:
 
     def __init__(self, data_dir: Path) -> None:
         self._pods = data_dir / "pods"
-        self._last: Look | None = None
+        self._last: Reading | None = None
         self._lock = asyncio.Lock()
 
     async def measure(self) -> Measured:
         async with self._lock:
             before = self._last
-            if before is None or not MOMENT <= time.monotonic() - before.at <= OLDEST_LOOK:
-                before = await asyncio.to_thread(self._look)
-                await asyncio.sleep(MOMENT)
-            self._last = now = await asyncio.to_thread(self._look)
+            if before is None or not SHORTEST_INTERVAL <= time.monotonic() - before.at <= OLDEST_READING:
+                before = await asyncio.to_thread(self._read)
+                await asyncio.sleep(SHORTEST_INTERVAL)
+            self._last = now = await asyncio.to_thread(self._read)
             return between(before, now)
 
-    def _look(self) -> Look:
+    def _read(self) -> Reading:
         containers = {}
         for pod in self._pods.iterdir() if self._pods.is_dir() else ():
             for name, groups in _running(pod):
                 memory = _memory(groups)
                 if memory is not None:
                     containers[(pod.name, name)] = (dict(_processor_time(groups)), memory)
-        return Look(time.monotonic(), _machine(), containers)
+        return Reading(time.monotonic(), _machine(), containers)
 
 
-def between(before: Look, now: Look) -> Measured:
+def between(before: Reading, now: Reading) -> Measured:
     """The usage between two readings; a process counts from the first reading that has it. Pure."""
     seconds = max(now.at - before.at, 0.001)
     pods: dict[str, dict[str, Usage]] = {}

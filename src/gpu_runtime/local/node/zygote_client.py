@@ -36,12 +36,12 @@ class Zygote:
 
     async def start_shim(self, pod: Path, lock: int) -> None:
         """Starts the shim of the pod whose lock this is; returns when its namespaces and network stand."""
-        said, say = os.pipe2(os.O_CLOEXEC)
+        answer_reader, answer_writer = os.pipe2(os.O_CLOEXEC)
         try:
-            socket.send_fds(self._open(), [os.fsencode(pod)], [lock, say])
+            socket.send_fds(self._open(), [os.fsencode(pod)], [lock, answer_writer])
         finally:
-            os.close(say)
-        answer = await _read_all(said)
+            os.close(answer_writer)
+        answer = await _read_all(answer_reader)
         if answer.strip() != "ok":
             raise SandboxFailed(answer.strip() or "the pod's shim ended while it started")
 

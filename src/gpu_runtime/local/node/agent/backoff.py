@@ -47,7 +47,7 @@ class Backoff:
             del self._entries[key]
 
 
-def spoken(seconds: float) -> str:
+def go_duration(seconds: float) -> str:
     """A duration as Kubernetes prints it: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

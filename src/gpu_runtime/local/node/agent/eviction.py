@@ -97,9 +97,9 @@ class Evictor:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self.look_seconds)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Measures all pods once and evicts those that exceed a limit."""
         usages: dict[str, Usage] = {}
         pods: dict[str, Pod] = {}

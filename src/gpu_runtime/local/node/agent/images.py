@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from gpu_runtime.local.node.agent.backoff import Backoff
 
-SHOWN_SECONDS = 1.0  # a failed pull is ErrImagePull for this long, then ImagePullBackOff
+ERROR_SECONDS = 1.0  # a failed pull is ErrImagePull for this long, then ImagePullBackOff
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Images:
         )
         failed = self._failed.get(key)
         left = self._backoff.left(key, failed, now) if failed is not None else 0.0
-        if failed is not None and left > 0 and now - failed < SHOWN_SECONDS:
-            return Refused("ErrImagePull", failure, tried=False, retry_after=failed + SHOWN_SECONDS - now)
+        if failed is not None and left > 0 and now - failed < ERROR_SECONDS:
+            return Refused("ErrImagePull", failure, tried=False, retry_after=failed + ERROR_SECONDS - now)
         if left > 0:
             message = f'Back-off pulling image "{image}": ErrImagePull: {failure}'
             return Refused("ImagePullBackOff", message, tried=False, retry_after=left)
         self._backoff.tried(key, self._failed.get(key, now), now)
         self._failed[key] = now
-        return Refused("ErrImagePull", failure, tried=True, retry_after=SHOWN_SECONDS)
+        return Refused("ErrImagePull", failure, tried=True, retry_after=ERROR_SECONDS)
 
     def forget(self, pod_uid: str) -> None:
         self._backoff.forget(f"{pod_uid}_")

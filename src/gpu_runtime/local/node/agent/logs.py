@@ -25,7 +25,7 @@ class PodLogs:
         attempt = _attempt(files, query.container, previous=query.previous)
         left = query.limit_bytes
         async for entries in self._entries(files, query, attempt):
-            text = b"".join(shown(entry, timestamps=query.timestamps) for entry in entries)
+            text = b"".join(entry_text(entry, timestamps=query.timestamps) for entry in entries)
             piece = text if left is None else text[:left]
             if piece:
                 yield piece
@@ -88,20 +88,20 @@ def chosen(entries: list[bytes], query: LogQuery) -> list[bytes]:
     return entries[-query.tail_lines :] if query.tail_lines else []
 
 
-def shown(entry: bytes, *, timestamps: bool) -> bytes:
+def entry_text(entry: bytes, *, timestamps: bool) -> bytes:
     """The text of one entry (`time stream tag text`); a partial line has no line break. Pure."""
     time, _, tag, text = entry.split(b" ", 3)
     line = text + (b"\n" if tag == b"F" else b"")
     return time + b" " + line if timestamps else line
 
 
-def last_words(path: Path, *, lines: int = 80, limit: int = 2048) -> str:
+def log_tail(path: Path, *, lines: int = 80, limit: int = 2048) -> str:
     """The end of a log: the termination message of a container that left none and may fall back to its log."""
     try:
         entries = path.read_bytes().splitlines()[-lines:]
     except OSError:
         return ""
-    text = b"".join(shown(entry, timestamps=False) for entry in entries)
+    text = b"".join(entry_text(entry, timestamps=False) for entry in entries)
     return text[-limit:].decode(errors="replace")
 
 

@@ -169,13 +169,13 @@ class NodeKeeper:
 
     async def run(self) -> None:
         """Sends heartbeats until cancelled. Retries when the server cannot be reached."""
-        told = self._clock.monotonic()
+        registered_at = self._clock.monotonic()
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
-                if self._clock.monotonic() - told > STATUS_SECONDS:
+                if self._clock.monotonic() - registered_at > STATUS_SECONDS:
                     await self.register()
-                    told = self._clock.monotonic()
+                    registered_at = self._clock.monotonic()
                 await self._renew()
             except NotFound:
                 await self._register_again()

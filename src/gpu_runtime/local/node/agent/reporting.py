@@ -10,9 +10,9 @@ import msgspec
 from gpu_runtime.api.meta.object import wire
 from gpu_runtime.kube.client import Client
 from gpu_runtime.local.kinds.pods import PODS, Pod, PodStatus
-from gpu_runtime.local.node.agent.logs import last_words
+from gpu_runtime.local.node.agent.logs import log_tail
 from gpu_runtime.local.node.agent.memory import PodMemory
-from gpu_runtime.local.node.agent.status import TERMINAL, Seen, pod_status
+from gpu_runtime.local.node.agent.status import TERMINAL, Observed, pod_status
 from gpu_runtime.local.node.runtime import PodRuntime
 from gpu_runtime.local.node.specs import PodSandbox
 
@@ -43,9 +43,9 @@ class Reporter:
         self.written[pod.metadata.uid] = await self.client.patch(PODS, pod.metadata.key, patch, subresource="status")
 
     def _status(self, pod: Pod, memory: PodMemory, *, ended: bool) -> PodStatus:
-        return pod_status(pod, self._seen(pod, memory, ended), host_ip=self.host_ip, now=datetime.now(UTC))
+        return pod_status(pod, self._observed(pod, memory, ended), host_ip=self.host_ip, now=datetime.now(UTC))
 
-    def _with_last_words(self, pod: Pod, sandbox: PodSandbox | None) -> PodSandbox | None:
+    def _with_log_tails(self, pod: Pod, sandbox: PodSandbox | None) -> PodSandbox | None:
         """Adds the termination messages of containers that fall back to their log."""
         chatty = {each.name for each in pod.spec.containers if each.terminationMessagePolicy == "FallbackToLogsOnError"}
         if sandbox is None or not chatty:
@@ -54,19 +54,19 @@ class Reporter:
         for run in sandbox.runs:
             state = run.state
             if run.name in chatty and state and state["exitCode"] > 0 and not state["message"]:
-                words = last_words(self.runtime.files(pod.metadata.uid).log(run.name, run.attempt))
+                words = log_tail(self.runtime.files(pod.metadata.uid).log(run.name, run.attempt))
                 runs.append(msgspec.structs.replace(run, state={**state, "message": words}))
             else:
                 runs.append(run)
         return msgspec.structs.replace(sandbox, runs=runs)
 
-    def _seen(self, pod: Pod, memory: PodMemory, ended: bool) -> Seen:
-        sandbox = self._with_last_words(pod, self.runtime.get(pod.metadata.uid))
+    def _observed(self, pod: Pod, memory: PodMemory, ended: bool) -> Observed:
+        sandbox = self._with_log_tails(pod, self.runtime.get(pod.metadata.uid))
         current = {run.name: run.attempt for run in sandbox.runs} if sandbox else {}
         for run in sandbox.runs if sandbox else ():
             current[run.name] = max(current[run.name], run.attempt)
         verdicts = {name: memory.verdicts.get((name, attempt)) for name, attempt in current.items()}
-        return Seen(
+        return Observed(
             sandbox=sandbox,
             waiting=memory.waiting,
             started=frozenset(name for name, each in verdicts.items() if each and each.started),

@@ -13,7 +13,7 @@ from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.kinds.services import Service
 from gpu_runtime.local.kinds.storage import CONFIG_MAPS, SECRETS
 from gpu_runtime.local.node.agent import environment
-from gpu_runtime.local.node.agent.backoff import Backoff, spoken
+from gpu_runtime.local.node.agent.backoff import Backoff, go_duration
 from gpu_runtime.local.node.agent.container_spec import container_spec
 from gpu_runtime.local.node.agent.environment import ConfigError
 from gpu_runtime.local.node.agent.images import Images
@@ -64,17 +64,17 @@ class Starter:
         except (ConfigError, NotReady) as error:
             reason = error.reason if isinstance(error, ConfigError) else ConfigError.reason
             if memory.now_waits(name, reason, str(error)):
-                self._tell_image(pod, container)
+                self._record_image(pod, container)
                 self.say(pod, "Warning", "Failed", f"Error: {error}")
             return CONFIG_RETRY_SECONDS
         if previous is not None:
             self.backoff.tried(key, previous["finishedAt"], now)
         state = await self.runtime.start_container(pod.metadata.uid, spec)
-        self._tell(pod, container, memory, state)
+        self._record_start(pod, container, memory, state)
         return None
 
     def _wait_for_backoff(self, pod: Pod, container: Container, memory: PodMemory, key: str, left: float) -> float:
-        whole = spoken(self.backoff.delay(key))
+        whole = go_duration(self.backoff.delay(key))
         message = f"back-off {whole} restarting failed container={container.name} pod={pod}"
         if memory.now_waits(container.name, "CrashLoopBackOff", message):
             self.say(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
@@ -118,8 +118,8 @@ class Starter:
             allocatable=self.allocatable,
         )
 
-    def _tell(self, pod: Pod, container: Container, memory: PodMemory, state: ContainerState) -> None:
-        self._tell_image(pod, container)
+    def _record_start(self, pod: Pod, container: Container, memory: PodMemory, state: ContainerState) -> None:
+        self._record_image(pod, container)
         self.say(pod, "Normal", "Created", "Container created")
         if state["reason"] == "StartError":
             self.say(pod, "Warning", "Failed", f"Error: {state['message']}")
@@ -128,6 +128,6 @@ class Starter:
             self.say(pod, "Normal", "Started", "Container started")
             memory.waiting.pop(container.name, None)
 
-    def _tell_image(self, pod: Pod, container: Container) -> None:
+    def _record_image(self, pod: Pod, container: Container) -> None:
         message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
         self.say(pod, "Normal", "Pulled", message)

@@ -26,7 +26,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """Everything that a status is computed from. `started` and `ready` are probe results of running containers."""
 
     sandbox: PodSandbox | None = None
@@ -52,39 +52,40 @@ def container_id(uid: str, run: ContainerRun) -> str:
     return f"gpu-runtime://{digest}"
 
 
-def pod_status(pod: Pod, seen: Seen, *, host_ip: str, now: datetime) -> PodStatus:
+def pod_status(pod: Pod, observed: Observed, *, host_ip: str, now: datetime) -> PodStatus:
     """The status to report; equal to the old one when nothing has changed."""
     old = pod.status
-    inits = [_container(pod, each, seen) for each in pod.spec.initContainers]
-    containers = [_container(pod, each, seen) for each in sorted(pod.spec.containers, key=lambda each: each.name)]
-    phase = _phase(pod, inits, containers, seen)
-    ip = seen.sandbox.address if seen.sandbox else old.podIP
+    inits = [_container(pod, each, observed) for each in pod.spec.initContainers]
+    containers = [_container(pod, each, observed) for each in sorted(pod.spec.containers, key=lambda each: each.name)]
+    phase = _phase(pod, inits, containers, observed)
+    ip = observed.sandbox.address if observed.sandbox else old.podIP
+    alive = observed.sandbox is not None and observed.sandbox.alive
     if ip and pod.spec.hostNetwork:
         ip = host_ip
     return PodStatus(
         phase=phase,
-        reason=seen.failure.reason if seen.failure else "",
-        message=seen.failure.message if seen.failure else "",
+        reason=observed.failure.reason if observed.failure else "",
+        message=observed.failure.message if observed.failure else "",
         hostIP=host_ip,
         hostIPs=[Address(ip=host_ip)],
         podIP=ip,
         podIPs=[Address(ip=ip)] if ip else [],
         startTime=old.startTime or now.replace(microsecond=0),
-        conditions=_conditions(pod, seen, phase, inits, containers, now),
+        conditions=_conditions(pod, alive, phase, inits, containers, now),
         initContainerStatuses=inits,
         containerStatuses=containers,
         observedGeneration=pod.metadata.generation,
     )
 
 
-def _container(pod: Pod, container: Container, seen: Seen) -> ContainerStatus:
-    old = {each.name: each for each in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)}.get(
-        container.name
-    )
-    runs = sorted((run for run in seen.sandbox.runs if run.name == container.name), key=_newest) if seen.sandbox else []
-    waiting = seen.waiting.get(container.name)
+def _container(pod: Pod, container: Container, observed: Observed) -> ContainerStatus:
+    reported = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    old = next((each for each in reported if each.name == container.name), None)
+    every_run = observed.sandbox.runs if observed.sandbox else []
+    runs = sorted((run for run in every_run if run.name == container.name), key=_newest)
+    waiting = observed.waiting.get(container.name)
     if not runs:
-        if old is not None and (old.state.terminated or seen.ended):
+        if old is not None and (old.state.terminated or observed.ended):
             return old
         creating = Waiting(reason="PodInitializing" if pod.spec.initContainers else "ContainerCreating")
         return ContainerStatus(
@@ -94,7 +95,7 @@ def _container(pod: Pod, container: Container, seen: Seen) -> ContainerStatus:
     state = _state(pod, latest)
     last = _state(pod, runs[1]) if len(runs) > 1 else (old.lastState if old else State())
     ended = state.terminated
-    if waiting and not seen.ended and (ended is None or should_restart(pod, container, ended.exitCode)):
+    if waiting and not observed.ended and (ended is None or should_restart(pod, container, ended.exitCode)):
         last = state if ended else last
         state = State(waiting=waiting)
     running = state.running is not None
@@ -107,8 +108,8 @@ def _container(pod: Pod, container: Container, seen: Seen) -> ContainerStatus:
         state=state,
         lastState=last,
         restartCount=latest.attempt,
-        ready=(running and container.name in seen.ready) or (completed and not container.sidecar),
-        started=running and container.name in seen.started,
+        ready=(running and container.name in observed.ready) or (completed and not container.sidecar),
+        started=running and container.name in observed.started,
     )
 
 
@@ -139,8 +140,8 @@ def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
-def _phase(pod: Pod, inits: list[ContainerStatus], containers: list[ContainerStatus], seen: Seen) -> str:
-    if seen.failure:
+def _phase(pod: Pod, inits: list[ContainerStatus], containers: list[ContainerStatus], observed: Observed) -> str:
+    if observed.failure:
         return "Failed"
     if pod.status.phase in TERMINAL:
         return pod.status.phase
@@ -155,10 +156,10 @@ def _phase(pod: Pod, inits: list[ContainerStatus], containers: list[ContainerSta
         ):
             return "Failed"
     stopped = [_ended(status) for status in containers]
-    if all(stopped) and (seen.ended or not any(_again(pod, status) for status in containers)):
+    if all(stopped) and (observed.ended or not any(_again(pod, status) for status in containers)):
         return "Succeeded" if all(ended is not None and ended.exitCode == 0 for ended in stopped) else "Failed"
     initialized = all(_initialized(container, status) for container, status in regular)
-    if seen.ended:
+    if observed.ended:
         return "Failed" if any(stopped) else "Pending"
     if not initialized or any(status.state.waiting and not status.lastState.terminated for status in containers):
         return "Pending"
@@ -180,9 +181,8 @@ def _initialized(container: Container, status: ContainerStatus) -> bool:
 
 
 def _conditions(
-    pod: Pod, seen: Seen, phase: str, inits: list[ContainerStatus], containers: list[ContainerStatus], now: datetime
+    pod: Pod, alive: bool, phase: str, inits: list[ContainerStatus], containers: list[ContainerStatus], now: datetime
 ) -> list[Condition]:
-    alive = seen.sandbox is not None and seen.sandbox.alive
     containers_ready = _containers_ready(pod, phase, inits, containers)
     wanted = [
         Condition(type="PodReadyToStartContainers", status="True" if alive else "False"),

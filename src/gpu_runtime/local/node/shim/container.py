@@ -43,7 +43,7 @@ class Run:
 
     def _launch(self, sandbox: Sandbox, pod: str) -> None:
         ours, theirs = socket.socketpair()
-        told, tell = os.pipe2(os.O_CLOEXEC)
+        pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
         fed, self.input = (
             os.pipe2(os.O_CLOEXEC) if self.container.get("stdin") and not self.container.get("tty") else (-1, -1)
@@ -53,15 +53,15 @@ class Run:
         os.makedirs(layer, exist_ok=True)
         starter = os.fork()
         if starter == 0:
-            close_all_but({theirs.fileno(), out[1], err[1], fed, tell, LOCK})
-            _start_init(Launch(sandbox, self.container, pod, layer, (out[1], err[1]), fed), theirs, tell)
+            close_all_but({theirs.fileno(), out[1], err[1], fed, pid_writer, LOCK})
+            _start_init(Launch(sandbox, self.container, pod, layer, (out[1], err[1]), fed), theirs, pid_writer)
         theirs.close()
-        for descriptor in (out[1], err[1], tell, fed):
+        for descriptor in (out[1], err[1], pid_writer, fed):
             if descriptor >= 0:
                 os.close(descriptor)
         os.waitpid(starter, 0)
-        self.init_pid = int(os.read(told, 32) or b"0")
-        os.close(told)
+        self.init_pid = int(os.read(pid_reader, 32) or b"0")
+        os.close(pid_reader)
         # Joining takes the kernel 10 ms a cgroup: it happens while the init prepares the file system, which then waits.
         # An init that has ended already reports the reason.
         with contextlib.suppress(ProcessLookupError, BrokenPipeError):
@@ -70,7 +70,7 @@ class Run:
             ours.send(init.GO)
         self.control = ours
         self.control.setblocking(False)
-        self._heard = b""
+        self._incomplete = b""
         self.streams = {out[0]: Stream("stdout", self._log), err[0]: Stream("stderr", self._log)}
 
     @property
@@ -100,12 +100,12 @@ class Run:
             self.streams.pop(descriptor).end()
             os.close(descriptor)
         else:
-            self._hear()
+            self._read_reports()
         # Everything of the container has ended when its init has gone and nobody holds its output any more.
         if not self.open_descriptors:
             self._finish()
 
-    def _hear(self) -> None:
+    def _read_reports(self) -> None:
         try:
             data, given = keeper.receive(self.control, 1 << 16, 1)
         except BlockingIOError:
@@ -115,7 +115,7 @@ class Run:
         for terminal in given:
             self.input = os.dup(terminal) if self.container["stdin"] else -1
             self.streams[terminal] = Stream("stdout", self._log)
-        *reports, self._heard = (self._heard + data).split(b"\n")
+        *reports, self._incomplete = (self._incomplete + data).split(b"\n")
         for line in reports:
             self._reported(json.loads(line))
         if not data:
@@ -230,7 +230,7 @@ def close_all_but(kept: set[int]) -> None:
                 continue  # the one that listed the directory
 
 
-def _start_init(launch: Launch, shim: socket.socket, tell: int) -> None:
+def _start_init(launch: Launch, shim: socket.socket, pid_writer: int) -> None:
     """In a process of its own: enters new pid and mount namespaces, leaves the init as their first process, and ends.
 
     The init keeps the pod's lock open: a free lock means that the shim and every container of the pod have gone.
@@ -241,9 +241,9 @@ def _start_init(launch: Launch, shim: socket.socket, tell: int) -> None:
             sys_.unshare(flags)
         pid = os.fork()
         if pid == 0:
-            os.close(tell)
+            os.close(pid_writer)
             init.run(launch, shim)
-        os.write(tell, str(pid).encode())
+        os.write(pid_writer, str(pid).encode())
     except OSError as error:
         shim.sendall(json.dumps({"failed": f"cannot make the container's namespaces: {error}"}).encode() + b"\n")
     finally:

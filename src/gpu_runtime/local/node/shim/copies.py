@@ -51,11 +51,11 @@ class Reader:
             self._flush(next(name for name, each in self._streams.items() if each == descriptor))
             return
         try:
-            heard = self.control.recv(64)
+            received = self.control.recv(64)
         except OSError:
-            heard = b""
-        self.gone = self.gone or not heard
-        self.input_ended = self._speaks and heard in (END_OF_INPUT, b"")
+            received = b""
+        self.gone = self.gone or not received
+        self.input_ended = self._speaks and received in (END_OF_INPUT, b"")
 
     def _flush(self, name: str) -> None:
         self._stopped = self._stopped if self.behind and self._stopped else time.monotonic()
@@ -71,7 +71,7 @@ class Reader:
     def close(self) -> None:
         """Call it when the container has ended or the client has gone."""
         with contextlib.suppress(OSError):
-            keeper.tell(self.control, {"status": 0})
+            keeper.send_report(self.control, {"status": 0})
         self.control.close()
         for descriptor in self._streams.values():
             os.close(descriptor)

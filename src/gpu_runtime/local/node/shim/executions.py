@@ -25,18 +25,18 @@ class Execution:
     ) -> None:
         self.deadline = time.monotonic() + timeout
         self._done, self._output, self._timed_out = done, b"", False
-        told, tell = os.pipe2(os.O_CLOEXEC)
+        pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
         self.descriptor, output = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self.descriptor, False)
         self.ended_output = False
         self._guard = os.fork()
         if self._guard == 0:
-            close_all_but({tell, output})
-            _guard(run, isolated, command, tell, output)
-        os.close(tell)
+            close_all_but({pid_writer, output})
+            _guard(run, isolated, command, pid_writer, output)
+        os.close(pid_writer)
         os.close(output)
-        self._pid = int(os.read(told, 32) or b"0")
-        os.close(told)
+        self._pid = int(os.read(pid_reader, 32) or b"0")
+        os.close(pid_reader)
 
     def readable(self) -> None:
         """Takes more output."""
@@ -64,7 +64,7 @@ class Execution:
         return False
 
 
-def _guard(run: Run, isolated: bool, command: list[str], tell: int, output: int) -> None:
+def _guard(run: Run, isolated: bool, command: list[str], pid_writer: int, output: int) -> None:
     """Stays outside the container's pid namespace, where it can wait for the command that it starts inside."""
     try:
         os.setsid()
@@ -77,11 +77,11 @@ def _guard(run: Run, isolated: bool, command: list[str], tell: int, output: int)
             sys_.setns(spaces["mnt"], sys_.CLONE_NEWNS)
         pid = os.fork()
         if pid == 0:
-            os.close(tell)
+            os.close(pid_writer)
             _become(run.container, command, output)
-        os.write(tell, str(pid).encode())
+        os.write(pid_writer, str(pid).encode())
         os.close(output)
-        os.close(tell)
+        os.close(pid_writer)
         _, status = os.waitpid(pid, 0)
         os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
     except OSError as error:

@@ -29,7 +29,7 @@ class Order(NamedTuple):
     streams: list[int]
 
 
-def tell(control: socket.socket, report: InitReport, *descriptors: int) -> None:
+def send_report(control: socket.socket, report: InitReport, *descriptors: int) -> None:
     try:
         socket.send_fds(control, [json.dumps(report).encode()], descriptors, socket.MSG_NOSIGNAL)
     except OSError:
@@ -52,9 +52,9 @@ def keep(order: Order, control: socket.socket, groups: list[int], life: int, *, 
     try:
         _keep(order, control, groups, life, plain=plain)
     except program.CannotExecute as error:
-        tell(control, {"failed": str(error)})
+        send_report(control, {"failed": str(error)})
     except BaseException as error:
-        tell(control, {"failed": f"unable to start container process: {error!r}"})
+        send_report(control, {"failed": f"unable to start container process: {error!r}"})
     os._exit(0)
 
 
@@ -72,14 +72,14 @@ def _keep(order: Order, control: socket.socket, groups: list[int], life: int, *,
     child = init.start(order.container, order.command, streams, groups, plain=plain, tty=order.tty)
     for descriptor in {*streams, *order.streams, *groups}:
         os.close(descriptor)
-    tell(control, {"started": True}, *ends)
+    send_report(control, {"started": True}, *ends)
     for descriptor in ends:
         os.close(descriptor)
     status = _wait(child, [control.fileno(), life], woken, unwanted)
     if status is None or plain:  # in a pid namespace, the command's background processes run on in the container
         init.end_descendants()
     if status is not None:
-        tell(control, {"status": status})
+        send_report(control, {"status": status})
 
 
 def _streams(order: Order) -> tuple[list[int], list[int]]:

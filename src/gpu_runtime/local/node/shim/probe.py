@@ -24,19 +24,19 @@ SPACES = {
 
 def attempt(action: Callable[[], None]) -> str:
     """What stood in the way of `action`; empty when nothing did. The action's effects end with its process."""
-    told, tell = os.pipe()
+    result, result_writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             action()
         except OSError as error:
-            os.write(tell, (str(error) or repr(error)).encode())
+            os.write(result_writer, (str(error) or repr(error)).encode())
         except BaseException as error:
-            os.write(tell, repr(error).encode())
+            os.write(result_writer, repr(error).encode())
         finally:
             os._exit(0)
-    os.close(tell)
-    with os.fdopen(told, "rb") as reader:
+    os.close(result_writer)
+    with os.fdopen(result, "rb") as reader:
         answer = reader.read().decode(errors="replace")
     os.waitpid(child, 0)
     return answer

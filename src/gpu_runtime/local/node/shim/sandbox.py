@@ -155,7 +155,7 @@ class Shim:
             agent, _ = self._listener.accept()
             self._agents[agent.fileno()] = agent
         elif descriptor in self._agents:
-            self._hear_agent(descriptor)
+            self._read_agent(descriptor)
         elif descriptor in self._executions:
             self._executions[descriptor].readable()
         else:
@@ -164,7 +164,7 @@ class Shim:
                     run.readable(descriptor)
                     return
 
-    def _hear_agent(self, descriptor: int) -> None:
+    def _read_agent(self, descriptor: int) -> None:
         agent = self._agents[descriptor]
         try:
             data = agent.recv(1 << 16)

@@ -17,7 +17,7 @@ class Mount(TypedDict):
     ofMachine: bool
 
 
-class Shown(TypedDict):
+class ShownFolder(TypedDict):
     """A folder of the machine that a container sees although what is around it is hidden."""
 
     path: str
@@ -76,7 +76,7 @@ class Container(TypedDict):
     mounts: list[Mount]
     homes: list[str]
     masked: list[str]
-    shown: list[Shown]
+    shown: list[ShownFolder]
     kept: list[str]
     devices: list[str]
     readOnlyRoot: bool

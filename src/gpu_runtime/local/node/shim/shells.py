@@ -71,7 +71,7 @@ class Shells:
         if descriptor in self._pending:
             self._connected(self._pending.pop(descriptor))
         elif descriptor in self._askers:
-            self._hear(self._askers.pop(descriptor), runs)
+            self._receive(self._askers.pop(descriptor), runs)
         elif reader := next((each for each in self._readers if descriptor in each.interests()), None):
             reader.ready(descriptor)
         else:
@@ -103,8 +103,8 @@ class Shells:
         except ChildProcessError:  # `Run` has reaped it already
             return True
 
-    def _hear(self, asker: socket.socket, runs: Runs) -> None:
-        """Handles one request; every answer goes to its control socket."""
+    def _receive(self, asker: socket.socket, runs: Runs) -> None:
+        """Receives and handles one request; every answer goes to its control socket."""
         with asker:
             try:
                 message, given = keeper.receive(asker, LARGEST_REQUEST, DESCRIPTORS)
@@ -116,7 +116,7 @@ class Shells:
         try:
             self._handle(json.loads(message), given[:-1], control, runs)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            keeper.tell(control, {"failed": str(error) or repr(error)})
+            keeper.send_report(control, {"failed": str(error) or repr(error)})
         finally:
             for descriptor in given[:-1]:
                 os.close(descriptor)
@@ -129,7 +129,7 @@ class Shells:
             return
         run = runs.get((request["container"], request["attempt"]))
         if run is None or run.state is None or run.state_is_final or not run.init_pid:
-            keeper.tell(control, {"failed": NOT_RUNNING})
+            keeper.send_report(control, {"failed": NOT_RUNNING})
             return
         if request["do"] == "attach":
             reader = Reader(
@@ -139,20 +139,20 @@ class Shells:
             )
             self._readers[reader] = run
             run.readers.append(reader)
-            keeper.tell(control, {"started": True}, *([run.input] if run.input >= 0 else []))
+            keeper.send_report(control, {"started": True}, *([run.input] if run.input >= 0 else []))
             return
         self._start(run, keeper.Order(run.container, request["command"], bool(request["tty"]), streams), control)
 
     def _start(self, run: Run, order: keeper.Order, control: socket.socket) -> None:
-        told, tell = os.pipe2(os.O_CLOEXEC)
+        pid_reader, pid_writer = os.pipe2(os.O_CLOEXEC)
         starter = os.fork()
         if starter == 0:
-            close_all_but({*order.streams, control.fileno(), tell, self._life, LOCK})
-            _enter(run, order, control, tell, self._life, isolated=self._isolated)
-        os.close(tell)
+            close_all_but({*order.streams, control.fileno(), pid_writer, self._life, LOCK})
+            _enter(run, order, control, pid_writer, self._life, isolated=self._isolated)
+        os.close(pid_writer)
         os.waitpid(starter, 0)
-        pid = int(os.read(told, 32) or b"0")
-        os.close(told)
+        pid = int(os.read(pid_reader, 32) or b"0")
+        os.close(pid_reader)
         if pid:
             self._keepers[pid] = run
             if self._isolated:
@@ -178,16 +178,16 @@ class Shells:
         with connection, control:
             number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if number:
-                keeper.tell(control, {"failed": os.strerror(number).lower()})
+                keeper.send_report(control, {"failed": os.strerror(number).lower()})
             else:
-                keeper.tell(control, {"started": True}, connection.fileno())
+                keeper.send_report(control, {"started": True}, connection.fileno())
 
 
 def _reason(error: Exception) -> str:
     return os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else str(error)
 
 
-def _enter(run: Run, order: keeper.Order, control: socket.socket, tell: int, life: int, *, isolated: bool) -> None:
+def _enter(run: Run, order: keeper.Order, control: socket.socket, pid_pipe: int, life: int, *, isolated: bool) -> None:
     """In a process of its own: enters the container's namespaces, leaves the keeper there, and ends."""
     try:
         groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in order.container["cgroups"]]
@@ -201,12 +201,12 @@ def _enter(run: Run, order: keeper.Order, control: socket.socket, tell: int, lif
                 os.close(space)
         pid = os.fork()
         if pid == 0:
-            os.close(tell)
+            os.close(pid_pipe)
             keeper.keep(order, control, groups, life, plain=not isolated)
-        os.write(tell, str(pid).encode())
+        os.write(pid_pipe, str(pid).encode())
     except OSError as error:
         # A container that is ending has no namespaces any more (ENOENT), or lets nobody in (ENOMEM).
         ending = error.errno in (errno.ENOENT, errno.ENOMEM)
-        keeper.tell(control, {"failed": NOT_RUNNING if ending else f"cannot enter the container: {error}"})
+        keeper.send_report(control, {"failed": NOT_RUNNING if ending else f"cannot enter the container: {error}"})
     finally:
         os._exit(0)

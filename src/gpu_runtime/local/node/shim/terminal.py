@@ -26,7 +26,7 @@ def attach(container: Container, streams: Sequence[int], *, tty: bool) -> None:
 
 def with_terminal(container: Container, *, tty: bool) -> Container:
     """The container as a program with a terminal sees it."""
-    seen = container.copy()
+    changed = container.copy()
     if tty:
-        seen["env"] = {"TERM": TERMINAL, **seen["env"]}
-    return seen
+        changed["env"] = {"TERM": TERMINAL, **changed["env"]}
+    return changed
