@@ -64,11 +64,11 @@ class _Parts:
     session: aiohttp.ClientSession
     tasks: asyncio.TaskGroup
 
-    def say(self, pod: Pod, kind: str, reason: str, message: str) -> None:
+    def event(self, pod: Pod, kind: str, reason: str, message: str) -> None:
         self.recorder.event(PODS, pod, reason, message, type=cast(Literal["Normal", "Warning"], kind))
 
     def warn(self, pod: Pod, reason: str, message: str) -> None:
-        self.say(pod, "Warning", reason, message)
+        self.event(pod, "Warning", reason, message)
 
 
 @asynccontextmanager
@@ -117,12 +117,12 @@ def _pod_keeper(parts: _Parts) -> tuple[PodKeeper, Controller]:
         host_ip=parts.machine.address,
         allocatable=parts.machine.capacity,
         now=time.time,
-        say=parts.say,
+        event=parts.event,
     )
     probing = Probing(
         runtime, parts.session, parts.tasks, wake=lambda pod: controller.queue.add(pod.metadata.key), warn=parts.warn
     )
-    hooks = Hooks(runtime, parts.session, parts.tasks, parts.say)
+    hooks = Hooks(runtime, parts.session, parts.tasks, parts.event)
     keeper = PodKeeper(
         client=client,
         runtime=runtime,
@@ -131,9 +131,9 @@ def _pod_keeper(parts: _Parts) -> tuple[PodKeeper, Controller]:
         starter=starter,
         probing=probing,
         hooks=hooks,
-        stopper=Stopper(runtime, hooks, parts.say),
+        stopper=Stopper(runtime, hooks, parts.event),
         reporter=Reporter(client, runtime, parts.machine.address),
-        say=parts.say,
+        event=parts.event,
         host_ip=parts.machine.address,
     )
     controller = manager.controller("pods", keeper.reconcile, [primary(pods)], workers=WORKERS)

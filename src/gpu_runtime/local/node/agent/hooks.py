@@ -13,7 +13,7 @@ from gpu_runtime.local.kinds.container import Container, Handler
 from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent.memory import RunKey
 from gpu_runtime.local.node.agent.probes import named_port
-from gpu_runtime.local.node.agent.starting import Say
+from gpu_runtime.local.node.agent.starting import RecordEvent
 from gpu_runtime.local.node.runtime import PodRuntime, UnknownPod
 from gpu_runtime.local.node.shim_client import ShimGone, ShimRefused
 from gpu_runtime.local.node.specs import ContainerRun
@@ -29,13 +29,13 @@ class Hooks:
     runtime: PodRuntime
     session: aiohttp.ClientSession
     tasks: asyncio.TaskGroup
-    say: Say
+    event: RecordEvent
     stopping: set[tuple[str, RunKey]] = field(default_factory=set)
 
     async def after_start(self, pod: Pod, container: Container, run: ContainerRun) -> None:
         handler = container.lifecycle.postStart if container.lifecycle else None
         if handler and not await self._handle(pod, container, run, handler, HOOK_SECONDS):
-            self.say(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            self.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
             await self.stop(pod, container, run, float(pod.spec.terminationGracePeriodSeconds))
 
     async def stop(self, pod: Pod, container: Container, run: ContainerRun, grace: float) -> None:
@@ -55,7 +55,7 @@ class Hooks:
     ) -> None:
         began = time.monotonic()
         if not await self._handle(pod, container, run, handler, grace):
-            self.say(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
+            self.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
         left = grace - (time.monotonic() - began)
         await self._ask_to_stop(pod, run, max(left, MINIMUM_GRACE_SECONDS))
 

@@ -19,7 +19,7 @@ from gpu_runtime.local.node.agent.hooks import MINIMUM_GRACE_SECONDS, Hooks
 from gpu_runtime.local.node.agent.memory import PodMemory
 from gpu_runtime.local.node.agent.probing import Probing
 from gpu_runtime.local.node.agent.reporting import Reporter
-from gpu_runtime.local.node.agent.starting import Say, Starter
+from gpu_runtime.local.node.agent.starting import RecordEvent, Starter
 from gpu_runtime.local.node.agent.status import TERMINAL, Failure, should_restart
 from gpu_runtime.local.node.agent.stopping import Stopper
 from gpu_runtime.local.node.agent.volumes import NotReady, Volumes
@@ -56,7 +56,7 @@ class PodKeeper:
     hooks: Hooks
     stopper: Stopper
     reporter: Reporter
-    say: Say
+    event: RecordEvent
     host_ip: str
     memories: dict[str, PodMemory] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class PodKeeper:
         memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
         if memory.failure is None and (overdue := _overdue(pod)) is not None:
             memory.failure = overdue
-            self.say(pod, "Normal", overdue.reason, overdue.message)
+            self.event(pod, "Normal", overdue.reason, overdue.message)
         again: float | None = None
         if memory.failure is None:
             try:
@@ -92,7 +92,7 @@ class PodKeeper:
             except (ShimGone, UnknownPod):
                 again = LOST_RETRY_SECONDS  # the sandbox ended meanwhile: the next sync makes another
             except ShimRefused as error:
-                self.say(pod, "Warning", "Failed", f"Error: {error}")
+                self.event(pod, "Warning", "Failed", f"Error: {error}")
                 again = MOUNT_RETRY_SECONDS
         if memory.failure is not None and await self.stopper.stopping(
             pod, memory, pod.spec.terminationGracePeriodSeconds
@@ -141,7 +141,7 @@ class PodKeeper:
         memory = self.memories.setdefault(pod.metadata.uid, PodMemory())
         if memory.failure is None:
             memory.failure = failure
-            self.say(pod, "Warning", failure.reason, failure.message)
+            self.event(pod, "Warning", failure.reason, failure.message)
             self.probing.wake(pod)
 
     # -- toward running
@@ -173,14 +173,14 @@ class PodKeeper:
             sandbox = self.runtime.get(uid)
             if sandbox and _nothing_to_restart(pod, sandbox):
                 return sandbox
-            self.say(pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+            self.event(pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
         folder = self.runtime.files(uid).path / "volumes"
         try:
             await self.volumes.provide(pod, folder, "", self.host_ip)
             return await self.runtime.run_pod(sandbox_spec(pod))
         except NotReady as error:
             if memory.first_time("mount", str(error)):
-                self.say(pod, "Warning", "FailedMount", str(error))
+                self.event(pod, "Warning", "FailedMount", str(error))
             raise Wait(MOUNT_RETRY_SECONDS) from error
         except NotEnoughGpus as error:
             if self._some_are_ending():
@@ -192,7 +192,7 @@ class PodKeeper:
             )
             return None
         except (SandboxFailed, NoAddress, OSError) as error:
-            self.say(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            self.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise Wait(MOUNT_RETRY_SECONDS) from error
 
     def _some_are_ending(self) -> bool:
@@ -265,7 +265,7 @@ class PodKeeper:
         message = f"Container {run.name} failed {verdicts.failed} probe"
         if pod.spec.restartPolicy != "Never":
             message += ", will be restarted"
-        self.say(pod, "Normal", "Killing", message)
+        self.event(pod, "Normal", "Killing", message)
         probe = container.startupProbe if verdicts.failed == "startup" else container.livenessProbe
         own = probe.terminationGracePeriodSeconds if probe else None
         grace = pod.spec.terminationGracePeriodSeconds if own is None else own

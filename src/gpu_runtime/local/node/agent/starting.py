@@ -24,7 +24,7 @@ from gpu_runtime.local.node.shim.shapes import ContainerState
 from gpu_runtime.local.node.specs import PodSandbox
 
 CONFIG_RETRY_SECONDS = 2.0
-Say = Callable[[Pod, str, str, str], None]
+RecordEvent = Callable[[Pod, str, str, str], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Starter:
     host_ip: str
     allocatable: Mapping[str, str]
     now: Callable[[], float]
-    say: Say
+    event: RecordEvent
 
     async def start(
         self, pod: Pod, container: Container, sandbox: PodSandbox, memory: PodMemory, previous: ContainerState | None
@@ -65,7 +65,7 @@ class Starter:
             reason = error.reason if isinstance(error, ConfigError) else ConfigError.reason
             if memory.now_waits(name, reason, str(error)):
                 self._record_image(pod, container)
-                self.say(pod, "Warning", "Failed", f"Error: {error}")
+                self.event(pod, "Warning", "Failed", f"Error: {error}")
             return CONFIG_RETRY_SECONDS
         if previous is not None:
             self.backoff.tried(key, previous["finishedAt"], now)
@@ -77,7 +77,7 @@ class Starter:
         whole = go_duration(self.backoff.delay(key))
         message = f"back-off {whole} restarting failed container={container.name} pod={pod}"
         if memory.now_waits(container.name, "CrashLoopBackOff", message):
-            self.say(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
+            self.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
         return left
 
     def _image_refused(self, pod: Pod, container: Container, memory: PodMemory, now: float) -> float | None:
@@ -85,12 +85,12 @@ class Starter:
         if refused is None:
             return None
         if refused.tried:
-            self.say(pod, "Normal", "Pulling", f'Pulling image "{container.image}"')
-            self.say(pod, "Warning", "Failed", f'Failed to pull image "{container.image}": {refused.message}')
+            self.event(pod, "Normal", "Pulling", f'Pulling image "{container.image}"')
+            self.event(pod, "Warning", "Failed", f'Failed to pull image "{container.image}": {refused.message}')
         if memory.now_waits(container.name, refused.reason, refused.message):
             if refused.reason == "ImagePullBackOff":
-                self.say(pod, "Normal", "BackOff", f'Back-off pulling image "{container.image}"')
-            self.say(pod, "Warning", "Failed", f"Error: {refused.reason}")
+                self.event(pod, "Normal", "BackOff", f'Back-off pulling image "{container.image}"')
+            self.event(pod, "Warning", "Failed", f"Error: {refused.reason}")
         return refused.retry_after
 
     async def _variables(self, pod: Pod, container: Container, sandbox: PodSandbox) -> dict[str, str]:
@@ -120,14 +120,14 @@ class Starter:
 
     def _record_start(self, pod: Pod, container: Container, memory: PodMemory, state: ContainerState) -> None:
         self._record_image(pod, container)
-        self.say(pod, "Normal", "Created", "Container created")
+        self.event(pod, "Normal", "Created", "Container created")
         if state["reason"] == "StartError":
-            self.say(pod, "Warning", "Failed", f"Error: {state['message']}")
+            self.event(pod, "Warning", "Failed", f"Error: {state['message']}")
             memory.now_waits(container.name, "RunContainerError", state["message"])
         else:
-            self.say(pod, "Normal", "Started", "Container started")
+            self.event(pod, "Normal", "Started", "Container started")
             memory.waiting.pop(container.name, None)
 
     def _record_image(self, pod: Pod, container: Container) -> None:
         message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-        self.say(pod, "Normal", "Pulled", message)
+        self.event(pod, "Normal", "Pulled", message)

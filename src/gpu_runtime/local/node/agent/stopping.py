@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpu_runtime.local.kinds.pods import Pod
 from gpu_runtime.local.node.agent.hooks import MINIMUM_GRACE_SECONDS, Hooks
 from gpu_runtime.local.node.agent.memory import PodMemory
-from gpu_runtime.local.node.agent.starting import Say
+from gpu_runtime.local.node.agent.starting import RecordEvent
 from gpu_runtime.local.node.runtime import PodRuntime
 
 
@@ -17,7 +17,7 @@ class Stopper:
 
     runtime: PodRuntime
     hooks: Hooks
-    say: Say
+    event: RecordEvent
 
     async def stopping(self, pod: Pod, memory: PodMemory, grace: float) -> bool:
         """Asks running containers to stop. False when none runs any more and the sandbox is gone."""
@@ -26,7 +26,7 @@ class Stopper:
         containers = {each.name: each for each in (*pod.spec.initContainers, *pod.spec.containers)}
         for run in running:
             if memory.first_time("stop", run.name, str(run.attempt)):
-                self.say(pod, "Normal", "Killing", f"Stopping container {run.name}")
+                self.event(pod, "Normal", "Killing", f"Stopping container {run.name}")
             await self.hooks.stop(pod, containers[run.name], run, max(float(grace), MINIMUM_GRACE_SECONDS))
         if running:
             return True
