@@ -21,7 +21,7 @@ class NotAQuantity(ValueError):
 
 
 def parse(value: Any) -> Quantity:
-    """What a JSON value means as a quantity; a suffix without a number is zero, as the real server has it."""
+    """Parses a JSON value as a quantity. A suffix without a number is zero, as for the real server."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise NotAQuantity(str(value))
     text = value.strip(" ") if isinstance(value, str) else repr(value)

@@ -24,7 +24,7 @@ def counted_kind(name: str) -> str | None:
 
 
 def usage_of(resource: str, obj: Object) -> Usage:
-    """Everything that one object of `resource` (`deployments.apps`) counts towards."""
+    """The usage of one object of `resource` (`deployments.apps`), by quota resource."""
     found: Usage = {f"{_COUNT}{resource}": NANO}
     if resource in _PLAIN:
         found[resource] = NANO

@@ -37,7 +37,7 @@ class Append(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Versions that nobody can ask for any more."""
+    """Old versions to delete: no request can read them any more."""
 
     versions: tuple[int, ...]
     oldest: int

@@ -79,7 +79,7 @@ def field_value(found: Any, path: str) -> str:
 
 
 class Event:
-    """One committed change: what there was and what there is. A removal keeps the last body."""
+    """One committed change: the version before it and the version after it. A removal keeps the last body."""
 
     __slots__ = ("at", "deleted", "previous", "record", "resource")
 

@@ -1,4 +1,4 @@
-"""What pods and nodes use (`kubectl top`): `metrics.k8s.io`, measured when somebody asks."""
+"""What pods and nodes use (`kubectl top`): `metrics.k8s.io`, measured at each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which children an owner has: those that name it and match, and matching ones that have no owner."""
+"""Finds the children of an owner: those that name it and match its selector. Adopts matching ones without an owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every namespace has: the ServiceAccount that pods run as, and the certificate that they check the server by."""
+"""Gives every namespace a default ServiceAccount and the CA certificate by which pods verify the API server."""
 
 from __future__ import annotations
 

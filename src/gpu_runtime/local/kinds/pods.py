@@ -139,7 +139,7 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     status: PodStatus = PodStatus()
 
     def __str__(self) -> str:
-        """As a kubelet names it in messages."""
+        """The pod's name in a kubelet's messages."""
         return f"{self.metadata.name}_{self.metadata.namespace}({self.metadata.uid})"
 
     @property

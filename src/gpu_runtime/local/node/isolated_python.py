@@ -1,4 +1,4 @@
-"""How the programs of `shim/` are started: an interpreter without site packages, environment or user settings."""
+"""Commands that start the programs of `shim/`, in a Python without site packages, environment or user settings."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def needed_directories() -> list[str]:
-    """Where the interpreter and this package lie: pods see them even where they are hidden from pods otherwise."""
+    """The directories of the interpreter and of this package. Pods see them even inside hidden paths."""
     return sorted({str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix, _SOURCE)})

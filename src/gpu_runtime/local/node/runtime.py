@@ -296,7 +296,7 @@ class PodRuntime:
             raise SandboxFailed("the pod's shim ended as soon as it had started")
 
     async def _forget_earlier(self, pod: Pod, spec: ContainerSpec) -> None:
-        """Of the runs before the previous one nothing is kept, of the previous one no files but its log and state."""
+        """Removes the file system layer of the previous run, and all files of the runs before it."""
         for name, attempt in list(pod.states):
             if name != spec.name or attempt >= spec.attempt:
                 continue

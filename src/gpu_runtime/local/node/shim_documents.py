@@ -23,7 +23,7 @@ MACHINE_SHM = "/dev/shm"  # noqa: S108 (where programs expect it)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one container can take of the machine beyond what its spec says."""
+    """Limits of one container that its spec does not set."""
 
     logBytes: int = 10 * 1024**2
     logFiles: int = 5

@@ -82,7 +82,7 @@ def _running(pod: Path) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _memory(groups: list[Path]) -> int | None:
-    """What is in use less what the kernel could drop at once; None where this machine does not count it."""
+    """The memory in use without what the kernel could drop at once; None where this machine does not count it."""
     for group in groups:
         for current, idle in (("memory.current", "inactive_file"), ("memory.usage_in_bytes", "total_inactive_file")):
             try:

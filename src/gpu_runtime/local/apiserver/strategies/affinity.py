@@ -1,4 +1,4 @@
-"""What is refused in affinity and in label selectors."""
+"""Validates affinity and label selectors."""
 
 from __future__ import annotations
 

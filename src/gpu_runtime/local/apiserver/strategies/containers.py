@@ -1,4 +1,4 @@
-"""What is refused in the containers of a pod."""
+"""Validates the containers of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server fills into pods and pod templates."""
+"""The defaults of pods and pod templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused in pods and pod templates."""
+"""Validates pods and pod templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused in seccomp profiles of pods and containers."""
+"""Validates the seccomp profiles of pods and containers."""
 
 from __future__ import annotations
 

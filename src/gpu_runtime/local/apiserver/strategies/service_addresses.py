@@ -1,4 +1,4 @@
-"""What a Service is given: one cluster address of the one family that is configured."""
+"""Gives a Service its cluster address, of the one IP family that is configured."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _family(address: str) -> str:
 
 
 def address_causes(spec: Object) -> list[Cause]:
-    """What is wrong with addresses, families and their policy."""
+    """Causes for invalid addresses, families and family policies."""
     causes: list[Cause] = []
     first, found = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if found and not first:

@@ -1,4 +1,4 @@
-"""What is refused in the volumes of a pod."""
+"""Validates the volumes of a pod."""
 
 from __future__ import annotations
 

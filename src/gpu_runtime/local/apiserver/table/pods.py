@@ -24,7 +24,7 @@ def pod_conditions(pod: Object) -> list[Object]:
 
 
 class _Progress:
-    """What the statuses of a pod's containers add up to."""
+    """The summary of the statuses of a pod's containers."""
 
     def __init__(self, pod: Object) -> None:
         spec, status = pod["spec"], pod.get("status", {})

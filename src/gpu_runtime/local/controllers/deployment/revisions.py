@@ -72,7 +72,7 @@ def revision_of(meta: ObjectMeta) -> int:
 
 
 def next_revision(others: Sequence[ReplicaSet]) -> int:
-    """One above every other ReplicaSet's."""
+    """One more than the highest revision of the other ReplicaSets."""
     return max((revision_of(one.metadata) for one in others), default=0) + 1
 
 

@@ -1,4 +1,4 @@
-"""How many pods each ReplicaSet of a Deployment shall have next. Pure: numbers in, numbers out."""
+"""Computes the next size of each ReplicaSet of a Deployment. Pure: numbers in, numbers out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a Deployment allows while it changes."""
+    """The limits that a Deployment sets for its rollouts."""
 
     replicas: int
     surge: int
@@ -97,7 +97,7 @@ def _grown(limits: Bounds, present: Size, olds: Sequence[Size]) -> int:
 
 
 def _without_unhealthy(olds: Sequence[Size], room: int) -> list[Size]:
-    """Pods of old sets that are not available go first: they serve nobody and may hold up the rest for ever."""
+    """Removes unavailable pods of old sets first: they serve nobody and may block the rollout for ever."""
     left, result = room, []
     for one in olds:
         cut = max(0, min(left, one.replicas - one.available))
@@ -116,7 +116,7 @@ def _shrunk(olds: Sequence[Size], spare: int) -> list[Size]:
 
 
 def recreate(limits: Bounds, present: Size | None, olds: Sequence[Size], *, old_pods_left: bool) -> dict[str, int]:
-    """Every old pod goes before the first new one comes."""
+    """Deletes every old pod before it creates the first new one."""
     shrink = {one.name: 0 for one in olds if one.replicas}
     if shrink or old_pods_left or present is None or present.replicas == limits.replicas:
         return shrink

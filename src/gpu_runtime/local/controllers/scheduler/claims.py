@@ -1,4 +1,4 @@
-"""What the claims of a pod mean for its placement. Pure."""
+"""Checks whether the claims of a pod allow its placement. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod asks of a node, and what is left there."""
+"""The resources that pods request of a node."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def capacity(self) -> dict[str, str]:
-        """In Kubernetes quantities. Simulated GPUs bring simulated memory, so that their units fit a laptop."""
+        """The capacity in Kubernetes quantities. Simulated GPUs add simulated memory, so that units fit a laptop."""
         memory = self.memoryBytes
         if self.simulated:
             memory = max(memory, SIMULATED_MEMORY_PER_GPU * len(self.gpus))

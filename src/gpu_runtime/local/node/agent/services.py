@@ -39,7 +39,7 @@ class Back(NamedTuple):
 
 
 def backends(services: Iterable[Service], slices: Iterable[EndpointSlice]) -> dict[Front, list[Back]]:
-    """Where each Service port leads: its ready endpoints. Pure."""
+    """The ready endpoints of each Service port. Pure."""
     by_service: dict[tuple[str, str], list[EndpointSlice]] = {}
     for each in slices:
         name = each.metadata.labels.get(SERVICE_LABEL, "")
@@ -66,7 +66,7 @@ def _backs(slices: Iterable[EndpointSlice], port_name: str) -> Iterator[Back]:
 
 
 def names(services: Iterable[Service], slices: Iterable[EndpointSlice], *, served: bool) -> list[ServiceName]:
-    """What each Service's name stands for: its cluster address where those are `served`, else its ready endpoints."""
+    """The addresses of each Service's name: its cluster address if those are `served`, else its ready endpoints."""
     ready: dict[tuple[str, str], set[str]] = {}
     for each in slices:
         key = (each.metadata.namespace, each.metadata.labels.get(SERVICE_LABEL, ""))

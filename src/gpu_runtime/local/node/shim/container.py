@@ -217,7 +217,7 @@ class Run:
 
 
 def close_all_but(kept: set[int]) -> None:
-    """For a forked child: lets go of what belongs to the shim, above all the other containers' control sockets.
+    """Call it in a forked child: closes the shim's descriptors, above all the other containers' control sockets.
 
     An init sees the shim's death as the closing of its socket; a copy held by another init would hide it.
     """

@@ -1,4 +1,4 @@
-"""What of the machine's file system a container sees, decided from the mount table alone."""
+"""Decides from the mount table which parts of the machine's file system a container sees."""
 
 from __future__ import annotations
 

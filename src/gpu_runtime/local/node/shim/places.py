@@ -63,7 +63,7 @@ def file(root: int, path: str) -> int:
 
 
 def refuse_proc(root: int, place: int) -> None:
-    """Nothing is mounted over /proc: it shows the kernel and this very process."""
+    """Refuses a place inside /proc, which shows the kernel and this process."""
     with opened(sys_.open_inside(root, "/proc")) as proc:
         if os.fstat(place).st_dev == os.fstat(proc).st_dev:
             raise OSError(errno.EPERM, "it is inside /proc")

@@ -23,7 +23,7 @@ SPACES = {
 
 
 def attempt(action: Callable[[], None]) -> str:
-    """What stood in the way of `action`; empty when nothing did. The action's effects end with its process."""
+    """The error of `action`; empty when it works. The effects of the action end with its process."""
     result, result_writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""Which system calls a container's programs may not make: those that container runtimes refuse by default.
+"""Refuses system calls of a container's programs: those that container runtimes refuse by default.
 
 They are about the machine as a whole (modules, clocks, mounts, namespaces, swap, reboot), or have been ways out of
 containers before (keys, BPF, performance events, user faults, rings). All others are allowed.
@@ -50,7 +50,7 @@ _CLONE3 = 435  # its flags lie in memory, where a filter cannot look: programs f
 
 
 class _Machine(NamedTuple):
-    """How one kind of processor numbers its calls."""
+    """The numbers of the system calls on one kind of processor."""
 
     architecture: int
     clone: int

@@ -106,7 +106,7 @@ class ContainerState(TypedDict):
 
 
 class InitReport(TypedDict, total=False):
-    """What a container's init tells the shim: that the program runs, that it could not start, or how it ended."""
+    """The report of a container's init to the shim: the program runs, could not start, or has ended."""
 
     started: bool
     failed: str

@@ -112,7 +112,7 @@ def place_mount(tree: int, target: int) -> None:
 
 
 def open_inside(root: int, path: str, flags: int = 0) -> int:
-    """A descriptor of `path` as somebody whose root is `root` would find it; links of /proc are refused (Linux 5.6)."""
+    """Opens `path` as a process whose root is `root` would; refuses links of /proc (Linux 5.6)."""
     how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC | flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
     result = _libc.syscall(ctypes.c_long(437), ctypes.c_int(root), os.fsencode(path), how, ctypes.c_size_t(24))
     return _checked(result, path)
