@@ -17,7 +17,6 @@ from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, Prepare
 from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
 from gpu_runtime.controllers.child_kinds.jobs import JOBS
 from gpu_runtime.controllers.gpustorage.copy_progress import EVERY_SECONDS
-from gpu_runtime.controllers.gpustorage.prepare_status import copy_ended
 from gpu_runtime.controllers.gpustorage.resources.prepare_job import (
     job_name,
     prepare_job,
@@ -393,20 +392,6 @@ def test_names_of_jobs_never_collide() -> None:
     names = {job_name(storage, digest) for storage in storages for digest in ("0" * 12, "0" * 11 + "1")}
     assert len(names) == 4
     assert all(len(name) <= 63 for name in names)
-
-
-def test_a_copy_needs_its_source_until_the_status_is_final_and_the_job_is_over() -> None:
-    def target(phase: str) -> GPUStorage:
-        return named(COPIED, phase).object()
-
-    job = COPY_JOB.into(JOBS.struct)
-    running = resumed(COPY_JOB).into(JOBS.struct)
-    assert not copy_ended(target("Pending"), None)
-    assert not copy_ended(target("Running"), running)
-    assert not copy_ended(target("Failed"), running)
-    assert copy_ended(target("Failed"), None)
-    assert copy_ended(target("Failed"), job)
-    assert copy_ended(target("Succeeded"), complete(COPY_JOB).into(JOBS.struct))
 
 
 def test_a_recovery_clears_the_volume_and_a_first_attempt_does_not() -> None:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.gpustorage import deletion, judge, mounters
-from gpu_runtime.controllers.gpuunit import storage_gate
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.storage_gate import StorageGate
 from gpu_runtime.kube import children
@@ -21,10 +21,9 @@ from gpu_runtime.kube.children import identity
 from gpu_runtime.service.storages import reservations
 from gpu_runtime.service.storages.reservations import Reservations
 from unit.service.exploration.scene import Violation
-from unit.service.exploration.storage_scene import random_storage_schedule
+from unit.service.exploration.storage_scene import StorageScene, random_storage_schedule
 
 SCHEDULES = 150
-MOST_SCHEDULES = 3_000
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -117,8 +116,7 @@ def refuse_what_is_being_deleted(patch: pytest.MonkeyPatch) -> None:
     before = reservations._is_free
 
     def free(storage: Any, holder: Any) -> bool:
-        kept = reservations.replace(storage.metadata, deletionTimestamp=None)
-        return before(reservations.replace(storage, metadata=kept), holder)
+        return before(replace(storage, metadata=replace(storage.metadata, deletionTimestamp=None)), holder)
 
     patch.setattr(reservations, "_is_free", free)
 
@@ -149,33 +147,191 @@ def confirm_the_unit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StorageGate, "_confirm", passes)
 
 
-RULES: dict[str, Break] = {
-    each.__name__: each
-    for each in (
-        reserve_by_version,
-        read_the_record,
-        deployment_first,
-        free_by_version,
-        look_at_the_unit,
-        look_at_the_operation,
-        touch_with_a_new_value,
-        look_at_makers,
-        look_at_pods,
-        mount_by_version,
-        create_without_replicas,
-        refuse_what_is_being_deleted,
-        wait_for_the_holder,
-        write_the_record_again,
-        reserve_again,
-        confirm_the_unit,
-    )
-} | {"touch_the_unit": touch("GPUUnit"), "touch_the_deployment": touch("Deployment")}
+# The schedules. Each is right with all rules, and wrong without the rules that it is listed for.
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_taking_a_rule_out_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    RULES[rule](monkeypatch)
+def pods_follow(scene: StorageScene) -> None:
+    """Kubernetes is faster than our controllers."""
+    for _ in range(5):
+        scene.run("kubernetes")
+
+
+def two_requests_want_one_storage(scene: StorageScene) -> None:
+    attach = scene.run("attach a", until="patch GPUStorage s1")
+    scene.run("create b")
+    scene.run(attach)
+
+
+def kubectl_wants_a_storage_that_is_in_use(scene: StorageScene) -> None:
+    scene.run("create b")
+    scene.rest()
+    scene.run("kubectl create c")
+
+
+def a_mount_comes_late(scene: StorageScene) -> None:
+    scene.run("attach a")
+    late = scene.run("unit a", until="patch GPUStorage s1")
+    scene.step(late)  # the record is confirmed; what is left is the Deployment
+    scene.run("detach a")
+    scene.run("storage s1")
+    scene.run("create b")
+    scene.run(late)
+    pods_follow(scene)
+
+
+def a_request_comes_while_the_storage_is_being_freed(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.run("detach a")
+    freeing = scene.run("storage s1", until="patch GPUStorage s1")
+    scene.run("attach a again")
+    scene.run(freeing)
+    scene.run("create b")
+
+
+def a_unit_waits_for_its_mount(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.run("storage s1")
+    scene.run("create b")
+
+
+def a_hand_over_is_under_way(scene: StorageScene) -> None:
+    create = scene.run("create b", until="create GPUUnit b")
+    scene.run("storage s1")
+    scene.run("attach a")
+    scene.run(create)
+
+
+def a_request_is_interrupted_after_its_reservation(scene: StorageScene) -> None:
+    attach = scene.run("attach a", until="patch GPUUnit a")
+    scene.run("storage s1")
+    scene.run("create b")
+    scene.run(attach)
+
+
+def an_earlier_controller_died_before_it_freed(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.run("detach a")
+    scene.run("storage s1", until="patch GPUStorage s1").stop()
+    attach = scene.run("attach a again", until="patch GPUUnit a")
+    scene.run("storage s1")
+    scene.run("create b")
+    scene.run(attach)
+
+
+def a_replica_set_has_not_made_its_pod_yet(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.run("unit a")
+    for _ in range(3):  # the old ReplicaSet is scaled to zero, its pod ends, the new ReplicaSet is made
+        scene.run("kubernetes")
+    making = scene.run("kubernetes", until="play ReplicaSet a-")
+    scene.run("detach a")
+    scene.run("unit a")
+    scene.run("storage s1")
+    scene.run("create b")
+    scene.run(making)
+
+
+def a_pod_has_not_ended_yet(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.rest()
+    scene.run("detach a")
+    scene.run("unit a")
+    scene.run("kubernetes")  # the ReplicaSet is at zero, and its pod still runs
+    scene.run("storage s1")
+
+
+def a_deployment_is_created_late(scene: StorageScene) -> None:
+    scene.run("kubectl create c")
+    late = scene.run("unit c", until="create Deployment")
+    scene.run("delete c")
+    scene.run("storage s2")
+    scene.run("create b")
+    scene.rest()
+    scene.run(late)
+    pods_follow(scene)
+
+
+def a_storage_that_is_being_deleted_is_wanted(scene: StorageScene) -> None:
+    scene.run("delete s1")
+    scene.run("attach a")
+
+
+def a_mounted_storage_is_deleted(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.rest()
+    scene.run("delete s1")
+
+
+def kubectl_gives_the_mount_back_while_the_storage_is_being_freed(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.run("detach a")
+    freeing = scene.run("storage s1", until="patch GPUStorage s1")
+    scene.run("kubectl edit a")
+    scene.run("unit a")
+    scene.run(freeing)
+    scene.run("create b")
+
+
+def an_old_cache_still_shows_a_deleted_unit(scene: StorageScene) -> None:
+    scene.run("create b")
+    scene.run("unit b")  # ends its stock
+    scene.run("garbage collector")
+    late = scene.run("unit b", until="create Deployment")
+    scene.run("delete b")
+    freeing = scene.run("storage s1", until="patch GPUStorage s1")
+    while not late.done and not late.next.startswith("patch Deployment"):
+        scene.step(late)
+    scene.run(freeing)
+    scene.run("attach a")
+    scene.run("unit a")
+    scene.run(late)
+    pods_follow(scene)
+
+
+Schedule = Callable[[StorageScene], None]
+SHOWS: dict[Schedule, dict[str, Break]] = {
+    two_requests_want_one_storage: {"reserve by version": reserve_by_version},
+    kubectl_wants_a_storage_that_is_in_use: {"read the record": read_the_record},
+    a_mount_comes_late: {
+        "Deployment first, record second": deployment_first,
+        "mount by version": mount_by_version,
+        "touch the Deployment": touch("Deployment"),
+    },
+    a_request_comes_while_the_storage_is_being_freed: {
+        "free by version": free_by_version,
+        "write the record again": reserve_again,
+    },
+    a_unit_waits_for_its_mount: {"look at the unit": look_at_the_unit},
+    a_hand_over_is_under_way: {"look at the operation": look_at_the_operation},
+    a_request_is_interrupted_after_its_reservation: {"touch the unit": touch("GPUUnit")},
+    an_earlier_controller_died_before_it_freed: {"touch with a new value": touch_with_a_new_value},
+    a_replica_set_has_not_made_its_pod_yet: {"look at Deployment and ReplicaSets": look_at_makers},
+    a_pod_has_not_ended_yet: {"look at pods": look_at_pods},
+    a_deployment_is_created_late: {"create without replicas": create_without_replicas},
+    a_storage_that_is_being_deleted_is_wanted: {"refuse what is being deleted": refuse_what_is_being_deleted},
+    a_mounted_storage_is_deleted: {"wait for the holder": wait_for_the_holder},
+    kubectl_gives_the_mount_back_while_the_storage_is_being_freed: {"confirm by a write": write_the_record_again},
+    an_old_cache_still_shows_a_deleted_unit: {"confirm the unit": confirm_the_unit},
+}
+
+
+@pytest.mark.parametrize("schedule", SHOWS, ids=lambda each: each.__name__)
+def test_a_schedule_holds(schedule: Schedule) -> None:
+    _play(schedule)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rule"),
+    [pytest.param(schedule, rule, id=name) for schedule, rules in SHOWS.items() for name, rule in rules.items()],
+)
+def test_taking_a_rule_out_is_noticed(schedule: Schedule, rule: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule(monkeypatch)
     with pytest.raises(Violation):
-        for seed in range(MOST_SCHEDULES):
-            random_storage_schedule(seed)
-    assert storage_gate  # the modules that are patched
+        _play(schedule)
+
+
+def _play(schedule: Schedule) -> None:
+    scene = StorageScene()
+    schedule(scene)
+    scene.rest()
+    scene.check_end()

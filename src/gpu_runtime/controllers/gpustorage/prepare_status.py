@@ -58,13 +58,6 @@ class Attempt:
         return cls(digest, job_name(storage, digest), is_recorded=False)
 
 
-def copy_ended(target: GPUStorage, job: Job | None) -> bool:
-    """Whether a storage that is filled from another one needs its source no longer."""
-    status = target.status.prepare
-    said = status is not None and status.phase in ("Succeeded", "Failed")
-    return said and (job is None or job.spec.suspend or job.is_over)
-
-
 def settled(storage: GPUStorage) -> Prepared | None:
     """What is final: nothing to do, a success, or a failure of the attempt that the storage asks for.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -109,17 +109,21 @@ class Kubernetes:
 
     async def run(self) -> None:
         """One pass. Each change is one step, and is decided when its turn comes."""
-        for kind, act in (
-            ("PersistentVolumeClaim", self._bind),
-            ("Deployment", self._roll_out),
-            ("ReplicaSet", self._scale),
-            ("Pod", self._collect),
-        ):
-            for document in self.api.of_kind(kind):
-                await Turn(f"play {kind} {document['metadata']['name']}")
-                live = self.api.objects.get((kind, _key(document)))
-                if live is not None:
-                    act(live)
+        await self._play("PersistentVolumeClaim", self._bind)
+        await self._play("Deployment", self._roll_out)
+        await self._play("ReplicaSet", self._scale)
+
+    async def collect(self) -> None:
+        """The garbage collector comes late: until then the children of a deleted object go on."""
+        for kind in ("Deployment", "ReplicaSet", "Pod"):
+            await self._play(kind, self._collect)
+
+    async def _play(self, kind: str, act: Callable[[Document], None]) -> None:
+        for document in self.api.of_kind(kind):
+            await Turn(f"play {kind} {document['metadata']['name']}")
+            live = self.api.objects.get((kind, _key(document)))
+            if live is not None:
+                act(live)
 
     def _bind(self, claim: Document) -> None:
         size = claim["spec"]["resources"]["requests"]["storage"]
@@ -127,12 +131,9 @@ class Kubernetes:
         self.api.change(claim, spec={**claim["spec"], "volumeName": "pv"})
 
     def _roll_out(self, deployment: Document) -> None:
-        if not self._owner_lives(deployment, "GPUUnit"):
-            self.api.drop(deployment)
-            return
         spec, meta = deployment["spec"], deployment["metadata"]
-        self.api.change(deployment, status={"observedGeneration": meta["generation"]})
         name = f"{meta['name']}-{_digest(spec['template'])}"
+        self._report(deployment, name)
         old = [each for each in self._owned("ReplicaSet", deployment) if each["metadata"]["name"] != name]
         for each in old:
             if each["spec"]["replicas"]:
@@ -147,25 +148,32 @@ class Kubernetes:
             return
         self.api.add(_child(deployment, "ReplicaSet", name, wanted))
 
+    def _report(self, deployment: Document, current: str) -> None:
+        made = self._owned("ReplicaSet", deployment)
+        pods = sum(len(self._owned("Pod", each)) for each in made if each["metadata"]["name"] == current)
+        counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), pods)
+        self.api.change(
+            deployment,
+            status={"observedGeneration": deployment["metadata"]["generation"], **counts}
+            if pods
+            else {"observedGeneration": deployment["metadata"]["generation"]},
+        )
+
     def _scale(self, replica_set: Document) -> None:
-        if not self._owner_lives(replica_set, "Deployment"):
-            self.api.drop(replica_set)
-            return
         spec, meta = replica_set["spec"], replica_set["metadata"]
-        self.api.change(replica_set, status={"observedGeneration": meta["generation"]})
+        if replica_set["status"].get("observedGeneration") != meta["generation"]:
+            self.api.change(replica_set, status={"observedGeneration": meta["generation"]})
+            return
         pods = self._owned("Pod", replica_set)
         if spec["replicas"] and not pods:
             self.api.add(_child(replica_set, "Pod", f"{meta['name']}-pod", spec["template"]["spec"]))
         elif pods and not spec["replicas"]:
             self.api.drop(pods[0])
 
-    def _collect(self, pod: Document) -> None:
-        if not self._owner_lives(pod, "ReplicaSet"):
-            self.api.drop(pod)
-
-    def _owner_lives(self, document: Document, kind: str) -> bool:
+    def _collect(self, document: Document) -> None:
         uid = document["metadata"]["ownerReferences"][0]["uid"]
-        return any(each["metadata"]["uid"] == uid for each in self.api.of_kind(kind))
+        if not any(each["metadata"]["uid"] == uid for each in self.api.objects.values()):
+            self.api.drop(document)
 
     def _owned(self, kind: str, owner: Document) -> list[Document]:
         uid = owner["metadata"]["uid"]

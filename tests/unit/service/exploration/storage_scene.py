@@ -69,14 +69,21 @@ class StorageScene:
         self.kubernetes = Kubernetes(self.api)
         self.promised: set[str] = set()
         """UIDs of units that a request has told that they have their storages."""
+        self.edited: set[str] = set()
+        """UIDs of units whose mounts were written with kubectl: nobody promised them anything."""
+        self.free_for_ever: set[str] = set()
+        """UIDs of storages that were free when they were deleted."""
         self._begin()
         self.requests = {
-            "put": self.put,
-            "create": self.create,
-            "kubectl edit": self.edit,
-            "kubectl create": self.make,
+            "attach a": lambda: self.put(mounts("s1")),
+            "detach a": lambda: self.put([]),
+            "attach a again": lambda: self.put(mounts("s1")),
+            "create b": self.create,
+            "kubectl edit a": self.edit,
+            "kubectl create c": self.make,
             "delete a": lambda: self.delete(GPU_UNITS, "a"),
             "delete b": lambda: self.delete(GPU_UNITS, "b"),
+            "delete c": lambda: self.delete(GPU_UNITS, "c"),
             "delete s1": lambda: self.delete(GPU_STORAGES, "s1"),
         }
         self.loops: dict[str, Callable[[], Awaitable[Any]]] = {
@@ -89,6 +96,7 @@ class StorageScene:
             "sweeper": self.sweep,
             "kubernetes": self.kubernetes.run,
             "kubernetes again": self.kubernetes.run,
+            "garbage collector": self.kubernetes.collect,
         }
 
     def _begin(self) -> None:
@@ -114,9 +122,17 @@ class StorageScene:
             raise self._violation(f"{process.name} failed with {error!r}") from error
         self.check()
 
+    def run(self, name: str | Process, until: str = "") -> Process:
+        """Runs the process to its end, or until the call that begins with `until` is next; it can be run on later."""
+        process = name if isinstance(name, Process) else Process(name, {**self.requests, **self.loops}[name])
+        while not process.done and not (until and process.next.startswith(until)):
+            self.step(process)
+        assert not until or not process.done, f"{process.name} never calls {until}: {process.error!r}"
+        return process
+
     def rest(self) -> None:
         """Runs everything that is not a request until nothing changes."""
-        loops = (self.sweep, self.reconcile, self.kubernetes.run)
+        loops = (self.sweep, self.reconcile, self.kubernetes.run, self.kubernetes.collect)
         for _ in range(MOST_PASSES):
             before = self.api._version
             for work in loops:
@@ -143,10 +159,17 @@ class StorageScene:
                 raise self._violation(f"a pod of {units[0]} mounts {claim}, which {self._holder(claim)} holds")
             if self._holder(claim) is None and self.api.find("GPUStorage", claim) is not None:
                 raise self._violation(f"a pod of {units[0]} mounts {claim}, which is free")
+        for storage in self._storages():
+            if storage.metadata.deletionTimestamp is None:
+                continue
+            if attachment_of(storage.metadata) is None:
+                self.free_for_ever.add(storage.metadata.uid)
+            elif storage.metadata.uid in self.free_for_ever:
+                raise self._violation(f"somebody new got {storage.metadata.name}, which is being deleted")
         for unit in self._units():
             for mount in unit.spec.storageMounts:
                 holder = self._holder(mount.name)
-                if unit.metadata.uid in self.promised and holder not in (None, unit.metadata.name):
+                if unit.metadata.uid in self.promised - self.edited and holder not in (None, unit.metadata.name):
                     raise self._violation(f"{unit.metadata.name} was promised {mount.name}, which {holder} holds")
 
     def check_end(self) -> None:
@@ -197,26 +220,25 @@ class StorageScene:
 
     # Requests.
 
-    async def put(self) -> None:
-        """Attaches the first storage to `a`, and later detaches it."""
-        for wanted in (mounts("s1"), []):
-            change = parse(UpdateGPUUnit, {"storageMounts": wanted}, partial=True)
-            await self._replica().units.update(HERE, "a", change)
-            if wanted and (unit := self.api.find("GPUUnit", "a")) is not None:
-                self.promised.add(unit["metadata"]["uid"])
-            else:
-                self.promised.clear()
-            await Turn("think")
+    async def put(self, wanted: list[dict[str, str]]) -> None:
+        change = parse(UpdateGPUUnit, {"storageMounts": wanted}, partial=True)
+        await self._replica().units.update(HERE, "a", change)
+        self._promise("a")
 
     async def create(self) -> None:
         sent = {"operationID": "b", "name": "b", "specName": "g1", "image": "a", "storageMounts": mounts("s2", "s1")}
         await self._replica().units.create(parse(CreateGPUUnit, sent), sent)
+        self._promise("b")
+
+    def _promise(self, name: str) -> None:
+        if (unit := self.api.find("GPUUnit", name)) is not None:
+            self.promised.add(unit["metadata"]["uid"])
 
     async def edit(self) -> None:
         """`kubectl edit`: no request reserves the storage before."""
         await Turn("edit a")
         if (unit := self.api.find("GPUUnit", "a")) is not None:
-            self.promised.discard(unit["metadata"]["uid"])
+            self.edited.add(unit["metadata"]["uid"])
             self.api.change(unit, spec={**unit["spec"], "storageMounts": mounts("s1")})
 
     async def make(self) -> None:
