@@ -26,7 +26,9 @@ from realkube.process import Process, free_ports, wait_until
 
 CONFIG = Path(__file__).parent.parent / "config"
 OURS = ("runtime-api", "controller-manager")
-KINDS = [f"/apis/runtime.lokiwager.io/v1alpha1/{kind}" for kind in ("gpuunits", "stockpools", "operations")]
+KINDS = [
+    f"/apis/runtime.lokiwager.io/v1alpha1/{kind}" for kind in ("gpuunits", "gpustorages", "stockpools", "operations")
+]
 NODES = 8
 CAPACITY = {"cpu": "4096", "memory": "64Ti", "pods": "2000", "nvidia.com/gpu": "1024"}
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
-from typing import Any
+from random import Random
+from typing import Any, TypeVar
 
 import pytest
 from msgspec.structs import replace
 
 from equipment.mutation import mutant
-from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStorageStatus, PrepareStatus
 from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
+from gpu_runtime.kube.children import identity
+from gpu_runtime.kube.resource import Resource
 from gpu_runtime.rest import errors as rest
 from gpu_runtime.rest.requests import UpdateGPUStorage
 from gpu_runtime.rest.views import StorageView
 from gpu_runtime.service.cluster import GPU_STORAGES, OPERATIONS
 from gpu_runtime.service.storages.storage_class import STORAGE_CLASSES, StorageClass
 from unit.service.exploration.driving import finish
-from unit.service.exploration.memory import Memory
+from unit.service.exploration.memory import Memory, Process, Turn
 from unit.service.replica import Replica
 from unit.service.storage_world import (
     READY,
@@ -38,6 +42,7 @@ from unit.service.storage_world import (
     update,
 )
 
+T = TypeVar("T", bound=Object)
 UNIT = Attachment(unit="demo", uid="u", since=datetime(2026, 1, 2, tzinfo=UTC))
 
 
@@ -203,6 +208,42 @@ def test_a_unit_that_gets_the_storage_during_its_deletion_keeps_it() -> None:
     run_on(late)
     assert isinstance(late.error, rest.StorageInUse)
     assert stored(memory).metadata.uid
+
+
+class Watchful(StorageMemory):
+    """Refuses to see a storage deleted that somebody holds."""
+
+    async def delete(self, resource: Resource[T], key: Key, **preconditions: Any) -> None:
+        await Turn(f"delete {resource.kind} {key.name}")
+        held = notes.ATTACHED_TO in stored(self).metadata.annotations
+        for step in super().delete(resource, key, **preconditions).__await__():
+            assert isinstance(step, Turn)
+        assert not held, "deleted under its holder"
+
+
+@mutant("service/storages/storages.py", ", resource_version=meta.resourceVersion)", ")")
+def test_a_storage_is_deleted_or_reserved_never_both() -> None:
+    outcomes = Counter[str]()
+    for seed in range(300):
+        rng, memory = Random(seed), Watchful()
+        memory.put(GPU_STORAGES, a_storage())
+
+        async def reserve_it(memory: StorageMemory = memory) -> None:
+            free = await memory.get(GPU_STORAGES, key_of())
+            patch = {"metadata": {**identity(free.metadata), "annotations": attached_to(UNIT)}}
+            await memory.patch(GPU_STORAGES, key_of(), patch)
+
+        async def report(memory: StorageMemory = memory) -> None:
+            await memory.patch(GPU_STORAGES, key_of(), {"metadata": {"annotations": {"seen": "yes"}}})
+
+        deletion = Process("delete", lambda memory=memory: Replica(memory).storages.delete(None, "data"))  # type: ignore[misc]
+        reservation = Process("reserve", reserve_it)
+        racing = [deletion, reservation, Process("report", report)]
+        while alive := [process for process in racing if not process.done]:
+            rng.choice(alive).step()
+        assert (deletion.error is None) != (reservation.error is None), (deletion.error, reservation.error)
+        outcomes["deleted" if deletion.error is None else type(deletion.error).__name__] += 1
+    assert outcomes.keys() == {"deleted", "StorageInUse"}, outcomes
 
 
 def test_the_holder_is_read_from_the_server_not_from_a_cache() -> None:
