@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 import yaml
 
+from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES
+from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment
+from gpu_runtime.controllers.gpustorage.resources.claim import new_claim, wanted_size
 from gpu_runtime.controllers.gpuunit.resources import deployment as unit_deployment
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import service as unit_service
@@ -23,7 +26,7 @@ from gpu_runtime.kube import Resource
 
 TESTDATA = Path(__file__).parent / "testdata"
 NAMES = sorted(path.name.removesuffix(".in.yaml") for path in TESTDATA.glob("*.in.yaml"))
-KINDS: dict[str, Any] = {"GPUUnit": GPUUnit, "StockPool": StockPool}
+KINDS: dict[str, Any] = {"GPUUnit": GPUUnit, "StockPool": StockPool, "GPUStorage": GPUStorage}
 
 Child = tuple[Resource[Any], Any]
 
@@ -32,7 +35,7 @@ Child = tuple[Resource[Any], Any]
 class Case:
     """One object and the settings that it meets."""
 
-    object: GPUUnit | StockPool
+    object: GPUUnit | StockPool | GPUStorage
     settings: ControllerManagerSettings
 
     @classmethod
@@ -46,11 +49,13 @@ class Case:
 
     def children(self, live: Deployment | None = None) -> list[Child]:
         """What is to be there, beside the Deployment that is there already."""
-        built = (
-            _of_pool(self.object, self.settings, live)
-            if isinstance(self.object, StockPool)
-            else _of_unit(self.object, self.settings, live)
-        )
+        match self.object:
+            case StockPool() as pool:
+                built = _of_pool(pool, self.settings, live)
+            case GPUStorage() as storage:
+                built = [(CLAIMS, new_claim(storage, wanted_size(storage), self.settings))]
+            case GPUUnit() as unit:
+                built = _of_unit(unit, self.settings, live)
         return [(resource, child) for resource, child in built if child is not None]
 
 
