@@ -10,12 +10,13 @@ import pytest
 from equipment.builders import a_storage, a_unit, an_operation
 from equipment.builders.base import LONG_AGO, Builder, new_document
 from equipment.memory_api import refused
+from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER, STORAGE_NAME, STORAGE_UID
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
 from gpu_runtime.controllers.gpustorage.resources.claim import new_claim
-from gpu_runtime.kube import Forbidden, RetryAfter, Terminal
+from gpu_runtime.kube import Conflict, Forbidden, RetryAfter, Terminal
 from gpu_runtime.kube.client import document_of
 from unit.controllers.table import CLOCK, SETTINGS, Row, World, check
 
@@ -338,6 +339,7 @@ ROWS: dict[str, Row] = {
         [CLAIM], ["patch PersistentVolumeClaim data", "delete PersistentVolumeClaim data"], gone=KEY
     ),
     "a claim that may hold data stays, though its storage is gone": Row([BOUND], gone=KEY),
+    "a claim that is being bound stays, though its storage is gone": Row([CLAIM.spec(volumeName="pv-1")], gone=KEY),
     "a claim that lost its volume stays, though its storage is gone": Row([CLAIM.status(phase="Lost")], gone=KEY),
     "a claim without storage that somebody deletes is let go": Row(
         [BOUND.being_deleted()], ["patch PersistentVolumeClaim data"], gone=KEY
@@ -364,6 +366,32 @@ ROWS: dict[str, Row] = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+@mutant("controllers/gpustorage/reconcile.py", "storage = await self.finalizer.add(storage)  #", "pass  #")
+@mutant("controllers/gpustorage/reconcile.py", "if await self.orphans.release(key):", "if False:")
+@mutant(
+    "controllers/gpustorage/claim.py",
+    "if found is None and storage.status.claimName:\n            raise",
+    "if 0:\n            raise",
+)
+@mutant("controllers/gpustorage/claim.py", "if found is not None and found.is_being_deleted:", "if False:")
+@mutant(
+    "controllers/gpustorage/deletion.py",
+    "if (holder := attachment_of(storage.metadata)) is not None:",
+    "if holder := '':",
+)
+@mutant(
+    "controllers/gpustorage/deletion.py", "if not self.children.owns(storage.metadata, live.metadata):", "if False:"
+)
+@mutant("controllers/gpustorage/orphans.py", "if _may_hold_data(claim):", "if False:")
+@mutant("controllers/gpustorage/orphans.py", "return live.metadata.uid != owner.uid", "return False")
+@mutant("controllers/gpustorage/orphans.py", "copied or bool(claim.spec.volumeName)", "copied")
+@mutant("controllers/gpustorage/resize.py", "if size < claim.requested:", "if False:")
+@mutant(
+    "controllers/gpustorage/readiness.py",
+    "if self.claim is None or self.claim.is_being_deleted:",
+    "if self.claim is None:",
+)
+@mutant("controllers/gpustorage/provisioning.py", 'if event.type == "Warning"]', "]")
 async def test_reconcile(row: Row) -> None:
     await check("gpustorage", "GPUStorage", row)
 
@@ -376,11 +404,13 @@ async def grow_in_vain(world: World, times: int = 1) -> int:
     return world.api.writes.count("patch PersistentVolumeClaim data")
 
 
+@mutant("controllers/gpustorage/resize.py", "return known if same and", "return known if False and")
 async def test_a_refused_growth_is_not_asked_for_again_in_every_reconcile() -> None:
     world = World(Row([WANTS_MORE, BOUND, CLASS], failures={"patch PersistentVolumeClaim data": DENIED}))
     assert await grow_in_vain(world, times=5) == 1
 
 
+@mutant("controllers/gpustorage/resize.py", "return known if same and", "return known if")
 async def test_another_size_is_asked_for_at_once_after_a_refusal() -> None:
     world = World(Row([WANTS_MORE, BOUND, CLASS], failures={"patch PersistentVolumeClaim data": DENIED}))
     await grow_in_vain(world)
@@ -398,11 +428,28 @@ async def test_a_class_that_begins_to_expand_lets_its_storages_grow_at_once() ->
     assert grown["spec"]["resources"]["requests"] == {"storage": "40Gi"}
 
 
+@mutant("controllers/gpustorage/claim.py", "or live.status.claimName:", "or False:")
 async def test_a_cache_that_is_behind_makes_no_second_claim() -> None:
     world = World(Row([STORAGE, CLASS]))
     world.api.put(RECORDED)  # another replica made the claim, and somebody deleted it
     with pytest.raises(RetryAfter):
         await world.reconcile("gpustorage", KEY)
+    assert world.api.writes == []
+
+
+async def test_a_claim_without_storage_that_was_bound_after_the_look_stays() -> None:
+    world = World(Row([CLAIM], gone=KEY))
+    world.api.put(BOUND)
+    with pytest.raises(Conflict):
+        await world.reconcile("gpustorage", KEY)
+    assert world.api.find("PersistentVolumeClaim", "data") is not None
+
+
+@mutant("controllers/gpustorage/orphans.py", "return live.metadata.uid != owner.uid", "return True")
+async def test_a_storage_that_the_cache_does_not_show_yet_keeps_its_claim() -> None:
+    world = World(Row([CLAIM], gone=KEY))
+    world.api.put(STORAGE)
+    await world.reconcile("gpustorage", KEY)
     assert world.api.writes == []
 
 
