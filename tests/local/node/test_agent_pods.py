@@ -74,6 +74,16 @@ async def test_a_termination_message_may_fall_back_to_the_log(cluster: Cluster) 
         assert ended.message == "out of paper\n"
 
 
+async def test_the_message_of_an_init_container_may_fall_back_to_the_log_too(cluster: Cluster) -> None:
+    async with cluster.agent():
+        first = sh("echo out of paper; exit 1", terminationMessagePolicy="FallbackToLogsOnError")
+        inits = [{"name": "first", "image": "machine", **first}]
+        await cluster.run("says-first", sh("true"), initContainers=inits, restartPolicy="Never")
+        (status,) = (await cluster.until_phase("says-first", "Failed")).status.initContainerStatuses
+        assert status.state.terminated
+        assert status.state.terminated.message == "out of paper\n"
+
+
 async def test_a_crashing_container_is_restarted_with_back_off(cluster: Cluster) -> None:
     async with cluster.agent(backoff_seconds=200):
         await cluster.run("crash", sh("echo boom; exit 3"))

@@ -17,6 +17,7 @@ from unit.files.trees import big_tree, describe
 
 STORAGES = "/apis/runtime.lokiwager.io/v1alpha1/namespaces/runtime-instance/gpustorages"
 NONCE = "runtime.lokiwager.io/storage-recovery-nonce"
+HOLDER = "runtime.lokiwager.io/attached-to"
 PATIENCE = 120.0
 FILES = 10_000
 
@@ -113,6 +114,11 @@ def test_a_copy_that_is_killed_is_not_ready_and_a_recovery_makes_it_whole(kubern
     assert done["filesCopied"] == done["filesTotal"] == FILES
     assert done["bytesCopied"] == done["bytesTotal"] > 0
     assert describe(volume(kubernetes, "copied")) == original
+
+    def freed() -> bool:
+        return HOLDER not in kubernetes.request("GET", f"{STORAGES}/source").body["metadata"].get("annotations", {})
+
+    eventually_sync(freed, within=PATIENCE, what="the source is free again")
 
 
 def test_an_image_fills_a_volume_that_waits_for_its_first_consumer(kubernetes: Access) -> None:

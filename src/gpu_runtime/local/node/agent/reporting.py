@@ -47,7 +47,8 @@ class Reporter:
 
     def _with_log_tails(self, pod: Pod, sandbox: PodSandbox | None) -> PodSandbox | None:
         """Adds the termination messages of containers that fall back to their log."""
-        chatty = {each.name for each in pod.spec.containers if each.terminationMessagePolicy == "FallbackToLogsOnError"}
+        everyone = (*pod.spec.initContainers, *pod.spec.containers)
+        chatty = {each.name for each in everyone if each.terminationMessagePolicy == "FallbackToLogsOnError"}
         if sandbox is None or not chatty:
             return sandbox
         runs = []
