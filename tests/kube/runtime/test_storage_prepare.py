@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.api.v1alpha1.annotations import STORAGE_RECOVERY_NONCE
 from gpu_runtime.controllers.child_kinds.jobs import JOBS
@@ -73,6 +74,7 @@ async def test_a_failure_is_told_in_words_and_a_recovery_fills_the_volume(world:
         await world.gone()
 
 
+@mutant("local/controllers/job/reconcile.py", "await self._release(self._strays(key, job))", "pass")
 async def test_a_storage_that_is_deleted_while_it_is_filled_ends_its_pod_before_its_claim_goes(
     world: StorageWorld, proxied: Client
 ) -> None:

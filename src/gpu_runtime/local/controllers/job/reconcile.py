@@ -29,6 +29,13 @@ from gpu_runtime.local.kinds.pods import PODS, Pod
 from gpu_runtime.local.kinds.wire import Condition
 from gpu_runtime.local.kinds.workloads import JOBS, Job, JobStatus, UncountedPods
 
+BY_JOB = "job"
+
+
+def _job_of(pod: Pod) -> tuple[str, ...]:
+    owner = pod.metadata.controller
+    return (str(Key(pod.metadata.namespace, owner.name)),) if owner is not None and owner.kind == JOBS.kind else ()
+
 
 class JobReconciler:
     """Reads caches only; every ended pod is written down before its finalizer goes."""
@@ -40,12 +47,14 @@ class JobReconciler:
         self._recorder = recorder
         self._jobs = jobs
         self._pods = pods
+        pods.index(BY_JOB, _job_of)
         self._claiming = Claiming(client, JOBS, PODS, pods)
         self._created = Expectations(pods)
         self._clock = clock
 
     async def reconcile(self, key: Key) -> Result:
         job = self._jobs.get(key)
+        await self._release(self._strays(key, job))
         if job is None or job.spec.managedBy:
             return Result()
         if not self._created.met(key):
@@ -71,6 +80,12 @@ class JobReconciler:
         left = decisions.deadline_in(job, now) if decided is None else None
         waits = [one for one in (wait, left, decisions.expires_in(job, now)) if one is not None]
         return Result(max(0.0, min(waits)) + 0.05 if waits else None)
+
+    def _strays(self, key: Key, job: Job | None) -> list[Pod]:
+        """Pods that are being deleted after their Job: nobody counts them any more, so nothing must keep them."""
+        uid = job.metadata.uid if job is not None else ""
+        ending = [pod for pod in self._pods.find(BY_JOB, str(key)) if pod.metadata.deletionTimestamp is not None]
+        return [pod for pod in ending if pod.metadata.controller and pod.metadata.controller.uid != uid]
 
     async def _expire(self, job: Job, now: datetime) -> Result:
         left = decisions.expires_in(job, now)
