@@ -28,7 +28,7 @@ READY = "ready"
 RUN = Path("/run")
 OVERLAID = (Path("/var/lib"), Path("/var/log"))
 PRIVATE_FOLDERS = (RUN, *OVERLAID)
-STORAGE_CLASS = "rook-ceph-block"
+LAST_CLASS = "local"  # the last of the storage classes that the provisioner makes
 
 
 def supervise(site: Site) -> None:
@@ -52,7 +52,7 @@ def supervise(site: Site) -> None:
         threading.Thread(target=dns.serve, args=(site.node_address, names), daemon=True).start()
         Node(site, plane, say).start(images)
         with timed("provisioner: storage classes served", say):
-            wait_until(lambda: has_class(plane.admin), "the storage classes appear", [volumes])
+            wait_until(lambda: serves_classes(plane.admin), "the storage classes appear", [volumes])
     images.result().unlink()
     plane.admin.write_kubeconfig(site.kubeconfig)
     say(READY)
@@ -71,8 +71,8 @@ def provisioner_command(site: Site, plane: ControlPlane) -> list[str | Path]:
     return [sys.executable, "-m", "realkube", "provision", plane.kubeconfig, folder]
 
 
-def has_class(admin: Access) -> bool:
-    return admin.request("GET", f"/apis/storage.k8s.io/v1/storageclasses/{STORAGE_CLASS}").status == 200
+def serves_classes(admin: Access) -> bool:
+    return admin.request("GET", f"/apis/storage.k8s.io/v1/storageclasses/{LAST_CLASS}").status == 200
 
 
 def make_images(path: Path) -> Path:
