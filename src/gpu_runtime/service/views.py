@@ -178,8 +178,9 @@ def _prepare_view(storage: GPUStorage) -> PrepareView | None:
     spec, status = storage.spec.prepare, storage.status.prepare
     if spec is None:
         return None
-    if status is None or status.observedDigest not in ("", prepare_digest(storage)):
-        # The controller has not processed this prepare yet. A failure before a recovery is not shown.
+    if status is None or (status.phase != "Succeeded" and status.observedDigest not in ("", prepare_digest(storage))):
+        # The controller has not processed this prepare yet. A failure before a recovery is not shown; a success is
+        # final, even if somebody asks for a recovery with kubectl.
         recovers = notes.STORAGE_RECOVERY_NONCE in storage.metadata.annotations
         status = PrepareStatus(phase="Pending", recoveryPhase="Running" if recovers else "None")
     return PrepareView(

@@ -308,7 +308,7 @@ def test_a_failed_prepare_is_recovered_once() -> None:
     assert view.prepare is not None
     assert (view.prepare.phase, view.prepare.recoveryPhase, view.prepare.message) == ("Pending", "Running", "")
     assert stored(memory).metadata.annotations[notes.STORAGE_RECOVERY_NONCE]
-    with pytest.raises(rest.Clash, match="waits for its prepare to begin"):
+    with pytest.raises(rest.Clash, match="is being recovered already"):
         recover(memory)
 
 
@@ -319,8 +319,10 @@ def test_a_failed_prepare_is_recovered_once() -> None:
         (prepared("Succeeded"), "is filled"),
         (prepared("Running"), r"is being filled \(prepare is Running\)"),
         (prepared("Pending"), r"is being filled \(prepare is Pending\)"),
-        (prepared("Failed", observedDigest="of-another"), "waits for its prepare to begin"),
-        (a_storage(prepare=PREPARE), "waits for its prepare to begin"),
+        (prepared("Succeeded", observedDigest="of-another"), "is filled"),
+        (prepared("Failed", observedDigest="of-another"), "is being recovered already"),
+        (prepared("Failed", observedDigest="", message="no"), "cannot be filled by its prepare: no"),
+        (a_storage(prepare=PREPARE), r"is being filled \(prepare is Pending\)"),
         (deleting(prepared("Failed")), "is being deleted"),
     ],
 )

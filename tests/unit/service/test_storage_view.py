@@ -51,13 +51,22 @@ def test_a_prepare_shows_what_was_asked_for_and_how_far_it_is() -> None:
     assert view.startedAt == SINCE
 
 
-@mutant("service/views.py", 'or status.observedDigest not in ("", prepare_digest(storage))', "")
+@mutant("service/views.py", 'and status.observedDigest not in ("", prepare_digest(storage))', "and False")
 def test_a_failure_is_not_shown_any_more_once_recovery_is_asked_for() -> None:
     failed = prepared("Failed", recoveryPhase="Required", message="exit code 3")
     asked = replace(failed, metadata=replace(failed.metadata, annotations={STORAGE_RECOVERY_NONCE: "1"}))
     view = storage_view(asked).prepare
     assert view is not None
     assert (view.phase, view.recoveryPhase, view.message) == ("Pending", "Running", "")
+
+
+@mutant("service/views.py", 'status.phase != "Succeeded" and ', "")
+def test_a_success_is_final_even_if_somebody_asks_for_a_recovery() -> None:
+    done = prepared("Succeeded")
+    asked = replace(done, metadata=replace(done.metadata, annotations={STORAGE_RECOVERY_NONCE: "1"}))
+    view = storage_view(asked).prepare
+    assert view is not None
+    assert view.phase == "Succeeded"
 
 
 @pytest.mark.parametrize(

@@ -61,14 +61,23 @@ def recovery_problem(storage: GPUStorage) -> str:
     if storage.spec.prepare is None:
         return "has no prepare: there is nothing to recover"
     status = storage.status.prepare
-    if status is None or status.observedDigest != prepare_digest(storage):
-        return "waits for its prepare to begin: there is nothing to recover yet"
-    match status.phase:
-        case "Failed":
-            return ""
+    match status.phase if status is not None else "Pending":
         case "Succeeded":
             return "is filled: there is nothing to recover"
-        case "NotRequested" | "Pending" | "Running":
-            return f"is being filled (prepare is {status.phase}): it can be recovered after a failure"
-        case _:
-            assert_never(status.phase)
+        case "NotRequested" | "Pending" | "Running" as phase:
+            return f"is being filled (prepare is {phase}): it can be recovered after a failure"
+        case "Failed":
+            return _failure_problem(storage)
+        case _ as never:
+            assert_never(never)
+
+
+def _failure_problem(storage: GPUStorage) -> str:
+    """Why this failure cannot be recovered from."""
+    status = storage.status.prepare
+    assert status is not None
+    if not status.observedDigest:
+        return f"cannot be filled by its prepare: {status.message}"
+    if status.observedDigest != prepare_digest(storage):
+        return "is being recovered already"
+    return ""
