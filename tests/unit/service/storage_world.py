@@ -57,6 +57,12 @@ def a_storage(name: str = "data", *, status: GPUStorageStatus = READY, size: str
     )
 
 
+def with_storage(storage: GPUStorage | None = None) -> StorageMemory:
+    memory = a_world()
+    memory.put(GPU_STORAGES, storage or a_storage())
+    return memory
+
+
 def held_by(holder: Attachment, storage: GPUStorage) -> GPUStorage:
     return replace(storage, metadata=replace(storage.metadata, annotations=attached_to(holder)))
 
