@@ -143,6 +143,18 @@ class StorageWorld:
             body = {"metadata": {"finalizers": None}}
             await self.client.request("PATCH", path, body=body, content_type=MERGE, subject="lose the volume")
 
+    async def limit(self, size: str) -> None:
+        """Allows this much storage in the namespace from now on."""
+        quotas = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
+        body = {"metadata": {"name": "limit"}, "spec": {"hard": {"requests.storage": size}}}
+        await self.client.request("POST", quotas, body=body, subject="set a quota")
+
+        async def counted() -> bool:
+            answer = await self.client.request("GET", f"{quotas}/limit", subject="read the quota")
+            return bool(json.loads(answer).get("status", {}).get("used", {}).get("requests.storage", "0") != "0")
+
+        await eventually(counted, what="the quota counts the claim")
+
     async def bound(self, size: str = "1Gi") -> GPUStorage:
         """A storage with a volume."""
         await self.create(size)

@@ -21,6 +21,7 @@ from gpu_runtime.kube import Client, Manager, NotFound, load_config
 from gpu_runtime.local.controllers.assembly import Workloads
 from gpu_runtime.local.controllers.namespaces import NAMESPACES
 from kube.runtime.storage_world import FREE, StorageWorld, holder, ready_of, reconciling
+from kube.runtime.test_third_kind import resynced
 
 
 @pytest.fixture(scope="session")
@@ -97,10 +98,8 @@ async def test_a_storage_at_rest_and_a_restart_cost_no_write(
         await world.bound()
     mark = fault_proxy.mark()
     async with reconciling(proxied) as manager:
-        await at_rest(manager)
-        for controller in manager._controllers:
-            controller.resync()
-        await at_rest(manager)
+        for _ in range(3):
+            await resynced(manager)
     assert fault_proxy.count(writes(), since=mark) == 0
 
 
@@ -189,6 +188,21 @@ async def test_a_class_that_cannot_expand_keeps_the_storage_mountable_until_it_c
         assert str((await world.claim()).requested) == "1Gi"
         await world.change_class(allowVolumeExpansion=True)
         await world.asks_for("2Gi")
+
+
+async def test_a_growth_that_the_server_refuses_is_told_and_not_asked_for_again(
+    world: StorageWorld, proxied: Client, fault_proxy: FaultProxy
+) -> None:
+    await world.add_class()
+    async with reconciling(proxied) as manager:
+        await world.bound("1Gi")
+        await world.limit("1Gi")
+        await world.change({"spec": {"size": "2Gi"}})
+        refused = await world.becomes("StorageResizeFailed", "exceeded quota")
+        assert (refused.status.phase, refused.status.mountable) == ("Ready", True)
+        mark = fault_proxy.mark()
+        await resynced(manager)
+    assert fault_proxy.count(writes("persistentvolumeclaims"), since=mark) == 0
 
 
 async def test_a_shrink_is_refused_in_words_and_nothing_shrinks(world: StorageWorld, proxied: Client) -> None:
