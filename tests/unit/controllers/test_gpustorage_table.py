@@ -328,6 +328,7 @@ ROWS: dict[str, Row] = {
         [DELETED, BOUND.kept_by(PROTECTED)],
         ["patch PersistentVolumeClaim data", "delete PersistentVolumeClaim data", "status GPUStorage data"],
         *("Pending", "StorageDeleting", f"PersistentVolumeClaim data (kept by {PROTECTED}) is gone"),
+        again=15.0,
     ),
     "a storage that is being deleted while it is held keeps its data": Row(
         [DELETED.attached_to(UNIT, an_operation("op").with_uid("op-uid")), BOUND],

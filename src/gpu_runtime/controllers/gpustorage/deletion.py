@@ -22,6 +22,9 @@ from gpu_runtime.kube.controller import Result
 from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.finalizer import Finalizer, remove_finalizers
 
+LOOK_SECONDS = 15.0
+"""How often to look whether the rest is gone: of a claim without our label, for example, no event tells."""
+
 
 @dataclass(frozen=True)
 class Deletion:
@@ -53,7 +56,7 @@ class Deletion:
         if (delay := self._delay(storage)) > 0:
             return Result(delay)
         await self._say(storage, f"waiting until {' and '.join(waits)} gone")
-        return Result()
+        return Result(LOOK_SECONDS)
 
     async def _left(self, storage: GPUStorage) -> list[str]:
         """Deletes what belongs to the storage, its claim last. Returns what is left, in words."""
