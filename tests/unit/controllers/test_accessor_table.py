@@ -47,7 +47,8 @@ ADDRESS = {"serviceName": NAME, "accessURL": "/storages/runtime-instance/data/"}
 ON = PLAIN.spec(accessor={"enabled": True})
 SERVED = ON.status(accessor={"phase": "Ready", **ADDRESS})
 SERVED = SERVED.condition("AccessorReady", "True", "StorageAccessorReady", "its files are served for reading")
-HOLDER = a_unit("demo").with_uid("unit-uid"), an_operation("op").with_uid("op-uid")
+UNIT = a_unit("demo").with_uid("unit-uid").mounting("data")
+HOLDER = UNIT, an_operation("op").with_uid("op-uid")
 HELD = SERVED.attached_to(*HOLDER)
 
 
@@ -114,17 +115,43 @@ ROWS: dict[str, tuple[Row, str, str]] = {
         ),
         *("StorageAccessorFailed", "exited with code 2: no folder"),
     ),
-    "an accessor yields as soon as somebody holds the storage, and names the holder": (
+    "an accessor ends as soon as somebody holds the storage": (
         Row(
-            [HELD, *VOLUME, *RUNNING],
+            [HELD, UNIT, *VOLUME, *RUNNING],
             [f"delete Deployment {NAME}", STATUS],
+            *READY,
+            status={"accessor": {"phase": "Pending", **ADDRESS}},
+        ),
+        *("StorageAccessorPending", "its pod is ending, because unit demo gets the volume"),
+    ),
+    "an accessor has not yielded while its pod ends": (
+        Row([HELD, UNIT, *VOLUME, SERVICE, POLICY, a_pod().being_deleted()], [STATUS], *READY),
+        *("StorageAccessorPending", "its pod is ending, because unit demo gets the volume"),
+    ),
+    "an accessor whose pod is gone has yielded, and names the holder": (
+        Row(
+            [HELD, UNIT, *VOLUME, SERVICE, POLICY],
+            [STATUS],
             *READY,
             status={"accessor": {"phase": "Pending", **ADDRESS}},
         ),
         *("StorageAccessorYielded", "unit demo holds the storage; its files are served again when it is free"),
     ),
+    "an accessor that was made late for a held storage goes again": (
+        Row(
+            [
+                SERVED.condition("AccessorReady", "False", "StorageAccessorYielded", "x").attached_to(*HOLDER),
+                UNIT,
+                *VOLUME,
+                *RUNNING,
+            ],
+            [f"delete Deployment {NAME}", STATUS],
+            *READY,
+        ),
+        *("StorageAccessorYielded", "unit demo"),
+    ),
     "an accessor is not made while somebody holds the storage": (
-        Row([ON.attached_to(*HOLDER), *VOLUME], [STATUS], *READY),
+        Row([ON.attached_to(*HOLDER), UNIT, *VOLUME], [STATUS], *READY),
         *("StorageAccessorYielded", "unit demo"),
     ),
     "an accessor comes back when the storage is free": (
@@ -247,3 +274,25 @@ def test_a_storage_and_a_unit_of_the_same_name_have_different_children() -> None
     again = PLAIN.with_uid("another-uid").object()
     assert accessor.accessor_key(again).name != NAME
     assert accessor.selector(again) != accessor.selector(PLAIN.object())
+
+
+@pytest.mark.parametrize(
+    ("reason", "replicas"),
+    [
+        ("StorageAccessorReady", 0),
+        ("StorageAccessorPending", 0),
+        ("StorageAccessorFailed", 0),
+        ("StorageAccessorYielded", 1),
+        ("StorageAccessorDisabled", 1),
+    ],
+)
+@mutant("controllers/gpuunit/storage_gate.py", "if not is_out_of_the_way(storage):", "if False:")
+async def test_the_pod_of_a_unit_waits_until_the_accessor_has_yielded(reason: str, replicas: int) -> None:
+    unit = UNIT.at_generation(1)
+    world = World(Row([unit, HELD.condition("AccessorReady", "False", reason, "")]))
+    for _ in range(3):  # the Deployment is made before it mounts anything
+        await world.reconcile("gpuunit", Row([unit]).key)
+        world.api.fill(world.manager)
+    made = world.api.find("Deployment", "demo")
+    assert made is not None
+    assert made["spec"].get("replicas", 1) == replicas

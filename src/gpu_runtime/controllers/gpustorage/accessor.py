@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_runtime.api.meta.condition import Condition
-from gpu_runtime.api.v1alpha1.attachment import attachment_of
+from gpu_runtime.api.meta.condition import Condition, find_condition
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import AccessorPhase, AccessorStatus, GPUStorage
 from gpu_runtime.api.v1alpha1.reasons import (
     ACCESSOR_READY,
@@ -58,15 +58,23 @@ class StorageAccessor:
             await self.children.remove(storage, NETWORK_POLICIES, key, self.caches.policies)
             return self._told(storage, "Disabled", STORAGE_ACCESSOR_DISABLED, "not asked for")
         if (holder := attachment_of(storage.metadata)) is not None:
-            await self._end_pod(storage)
-            message = f"{holder} holds the storage; its files are served again when it is free"
-            return self._told(storage, "Pending", STORAGE_ACCESSOR_YIELDED, message)
+            return await self._yield_to(storage, holder)
         # A volume that waits for its first consumer has no files, and is made where that consumer runs: a unit must be
         # the first, or the volume may end on a node without GPUs.
         if claim is None or not claim.is_bound:
             await self._end_pod(storage)
             return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, "its volume has no files yet")
         return self._reported(storage, await self._ensure(storage, claim))
+
+    async def _yield_to(self, storage: GPUStorage, holder: Attachment) -> Accessible:
+        """Yielded is said once the pod is gone: the holder's own pod waits for it, on whatever node it will run."""
+        if _has_yielded(storage):
+            await self._end_pod(storage)  # of a creation that came late
+        elif not await self.end(storage):
+            message = f"its pod is ending, because {holder} gets the volume"
+            return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, message)
+        message = f"{holder} holds the storage; its files are served again when it is free"
+        return self._told(storage, "Pending", STORAGE_ACCESSOR_YIELDED, message)
 
     async def _ensure(self, storage: GPUStorage, claim: PersistentVolumeClaim) -> Workload:
         """The policy first: the pod is never reachable without it."""
@@ -117,3 +125,14 @@ class StorageAccessor:
         replica_sets = await self.client.list(Query(REPLICA_SETS, namespace, labels))
         pods = await self.client.list(Query(PODS, namespace, labels))
         return not (replica_sets.items or replica_sets.skipped or pods.items or pods.skipped)
+
+
+def is_out_of_the_way(storage: GPUStorage) -> bool:
+    """Whether no pod serves the files of the storage, so that a unit's pod can have the volume on any node."""
+    condition = find_condition(storage.status.conditions, ACCESSOR_READY)
+    return condition is None or condition.reason in (STORAGE_ACCESSOR_DISABLED, STORAGE_ACCESSOR_YIELDED)
+
+
+def _has_yielded(storage: GPUStorage) -> bool:
+    condition = find_condition(storage.status.conditions, ACCESSOR_READY)
+    return condition is not None and condition.reason == STORAGE_ACCESSOR_YIELDED

@@ -19,6 +19,7 @@ from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachm
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import READY, STORAGE_NOT_READY
+from gpu_runtime.controllers.gpustorage.accessor import is_out_of_the_way
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES, GPU_UNITS
 from gpu_runtime.controllers.readiness import reported_as, waiting
 from gpu_runtime.kube.children import identity
@@ -54,6 +55,10 @@ class StorageGate:
         for storage in held:
             if not storage.status.mountable:
                 raise waiting(STORAGE_NOT_READY, f"storage {storage.metadata.name} is not ready: {_state(storage)}")
+            if not is_out_of_the_way(storage):
+                raise waiting(
+                    STORAGE_NOT_READY, f"the pod that serves files of storage {storage.metadata.name} is ending"
+                )
 
     async def _hold(self, unit: GPUUnit, name: str) -> GPUStorage:
         """The storage, held by this unit. A unit that was made with kubectl reserves it here."""
