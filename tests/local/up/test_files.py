@@ -16,6 +16,7 @@ import pytest
 from equipment.installation import Up
 from equipment.privileges import needs_root
 from equipment.waiting import eventually_sync
+from local.up.units import insist, page, seed, until_ready
 from realkube.api import Access
 
 NAMESPACE = "runtime-instance"
@@ -62,11 +63,20 @@ def until(kubernetes: Access, name: str, reason: str) -> dict[str, Any]:
     return eventually_sync(probe, within=120, what=f"the accessor of {name} is {reason}")
 
 
-def hold(kubernetes: Access, name: str, holder: str | None) -> None:
-    """Writes the record of the holder by hand. One that cannot be read is never freed by the controller."""
-    patch = {"metadata": {"annotations": {f"{GROUP}/attached-to": holder}}}
-    answer = kubernetes.request("PATCH", f"{STORAGES}/{name}", patch, "application/merge-patch+json")
-    assert answer.status == 200, answer.body
+def mount(up: Up, unit: str, storage: str) -> None:
+    """A unit that holds the storage and serves its files itself."""
+    body = {
+        "operationID": f"create-{unit}",
+        "name": unit,
+        "specName": "g1.1",
+        "image": "python:3.12",
+        "template": {
+            "command": ["python", "-m", "http.server", "8080", "--directory", "/data"],
+            "ports": [{"name": "http", "port": 8080}],
+        },
+        "storageMounts": [{"name": storage, "mountPath": "/data"}],
+    }
+    insist(up, "POST", "/gpu-units", body, good=(200, 201))
 
 
 def fetch(url: str, **headers: str) -> tuple[int, bytes]:
@@ -120,14 +130,16 @@ def test_files_are_served_while_nobody_holds_the_storage(up: Up, kubernetes: Acc
     with tarfile.open(fileobj=io.BytesIO(fetch(f"{url}?archive=tar")[1])) as tar:
         assert set(tar.getnames()) == {"shelf", *(f"shelf/{name}" for name in (*names, "models/weights.txt"))}
 
-    hold(kubernetes, "shelf", "written by a test")
-    assert "holds the storage" in until(kubernetes, "shelf", "StorageAccessorYielded")["message"]
-    eventually_sync(lambda: not accessor_pods(kubernetes, "shelf"), what="the accessor's pod is gone")
+    seed(up, "for-a-reader")
+    mount(up, "reader", "shelf")
+    assert "weights.txt" in page(until_ready(up, "reader")["accessURL"] + "models/")
+    assert "unit reader holds the storage" in until(kubernetes, "shelf", "StorageAccessorYielded")["message"]
+    assert accessor_pods(kubernetes, "shelf") == [], "the accessor's pod goes first"
     status, said = fetch(url)
     assert status == 503
-    assert b"not served while unit (unreadable) holds it" in said
+    assert b"not served while unit reader holds it" in said
 
-    hold(kubernetes, "shelf", None)
+    insist(up, "DELETE", "/gpu-units/reader", good=(200, 202, 204, 404))
     until(kubernetes, "shelf", "StorageAccessorReady")
     assert fetch(f"{url}models/weights.txt") == (200, b"weights\n")
 
