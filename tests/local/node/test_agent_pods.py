@@ -265,6 +265,24 @@ async def test_deletion_sends_sigterm_and_waits_for_the_program(cluster: Cluster
         assert (outside / "order").read_text() == "hook\nterm\n"
 
 
+async def test_a_shorter_grace_counts_after_the_hook_has_run(cluster: Cluster, data_dir: Path) -> None:
+    async with cluster.agent():
+        outside = data_dir.parent / "outside"
+        outside.mkdir()
+        volumes = [{"name": "v", "hostPath": {"path": str(outside)}}]
+        mounts = [{"name": "v", "mountPath": "/v"}]
+        hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook >> /v/order"]}}}
+        script = "trap 'echo term >> /v/order' TERM; touch /v/ready; while :; do sleep 0.05; done"
+        await cluster.run("stubborn", sh(script, volumeMounts=mounts, lifecycle=hook), volumes=volumes)
+        await eventually((outside / "ready").exists)
+        pod = await cluster.pod("stubborn")
+        await cluster.client.delete(PODS, pod.metadata.key, grace_seconds=3600)
+        order = outside / "order"
+        await eventually(lambda: order.exists() and order.read_text() == "hook\nterm\n", what="the program got SIGTERM")
+        await cluster.delete("stubborn", grace=2)
+        assert order.read_text() == "hook\nterm\n"
+
+
 async def test_a_pod_deleted_by_force_leaves_nothing_running(cluster: Cluster) -> None:
     async with cluster.agent():
         await cluster.run("stubborn", sh("trap '' TERM; sleep 3600"))

@@ -30,7 +30,7 @@ class Hooks:
     session: aiohttp.ClientSession
     tasks: asyncio.TaskGroup
     event: RecordEvent
-    stopping: set[tuple[str, RunKey]] = field(default_factory=set)
+    stopping: dict[tuple[str, RunKey], asyncio.Task[None]] = field(default_factory=dict)
 
     async def after_start(self, pod: Pod, container: Container, run: ContainerRun) -> None:
         handler = container.lifecycle.postStart if container.lifecycle else None
@@ -39,7 +39,7 @@ class Hooks:
             await self.stop(pod, container, run, float(pod.spec.terminationGracePeriodSeconds))
 
     async def stop(self, pod: Pod, container: Container, run: ContainerRun, grace: float) -> None:
-        """Asks the container to stop, after its preStop hook if it has one; asking again changes nothing."""
+        """Asks the container to stop, after its preStop hook if it has one. Called again, it can shorten the grace."""
         handler = container.lifecycle.preStop if container.lifecycle else None
         if handler is None:
             await self._ask_to_stop(pod, run, grace)
@@ -47,8 +47,10 @@ class Hooks:
         key = (pod.metadata.uid, (run.name, run.attempt))
         if key not in self.stopping:
             # A key stays until its pod is gone: a hook must not run again while the program ends.
-            self.stopping = {known for known in self.stopping if self.runtime.get(known[0]) is not None} | {key}
-            self.tasks.create_task(self._hook_then_stop(pod, container, run, handler, grace))
+            self.stopping = {known: task for known, task in self.stopping.items() if self.runtime.get(known[0])}
+            self.stopping[key] = self.tasks.create_task(self._hook_then_stop(pod, container, run, handler, grace))
+        elif self.stopping[key].done():
+            await self._ask_to_stop(pod, run, grace)
 
     async def _hook_then_stop(
         self, pod: Pod, container: Container, run: ContainerRun, handler: Handler, grace: float

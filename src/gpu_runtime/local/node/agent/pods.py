@@ -99,9 +99,7 @@ class PodKeeper:
         ):
             return Result()
         if self.reporter.is_over(pod, memory):
-            await self.stopper.stop_sandbox(
-                pod, self.memories.get(pod.metadata.uid)
-            )  # before the report: its readers may use what the pod held
+            await self.stopper.stop_sandbox(pod, memory)  # before the report: its readers may use what the pod held
             await self.reporter.report(pod, memory, ended=True)
         else:
             await self.reporter.report(pod, memory)
