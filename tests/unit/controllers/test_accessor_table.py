@@ -222,15 +222,22 @@ ROWS: dict[str, tuple[Row, str, str]] = {
             [f"delete Deployment {NAME}", STATUS],
             "Pending",
             "StorageDeleting",
+            again=15.0,
         ),
         *("StorageAccessorReady", ""),
     ),
     "a deleted storage waits for the accessor's pod": (
-        Row([SERVED.being_deleted(), *VOLUME, a_pod().being_deleted()], [STATUS], "Pending", "StorageDeleting"),
+        Row(
+            [SERVED.being_deleted(), *VOLUME, a_pod().being_deleted()],
+            [STATUS],
+            "Pending",
+            "StorageDeleting",
+            again=15.0,
+        ),
         *("StorageAccessorReady", ""),
     ),
     "a deleted storage waits for a ReplicaSet that may still make a pod": (
-        Row([SERVED.being_deleted(), *VOLUME, replica_set()], [STATUS], "Pending", "StorageDeleting"),
+        Row([SERVED.being_deleted(), *VOLUME, replica_set()], [STATUS], "Pending", "StorageDeleting", again=15.0),
         *("StorageAccessorReady", ""),
     ),
 }

@@ -288,6 +288,7 @@ ROWS: dict[str, Row] = {
         [named(IMAGED).being_deleted(), CLAIM, resumed(JOB), a_pod(JOB, "Running")],
         [f"delete Job {NAME}", "status GPUStorage data"],
         *("Pending", "StorageDeleting", "waiting until the pod that fills it is gone"),
+        again=15.0,
     ),
 }  # fmt: skip
 

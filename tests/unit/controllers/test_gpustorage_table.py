@@ -75,7 +75,7 @@ READY = (
     .condition("Prepared", "True", "StoragePrepareNotRequested", "the volume begins empty")
     .condition("AccessorReady", "False", "StorageAccessorDisabled", "not asked for")
 )
-UNIT = a_unit("demo").with_uid("unit-uid")
+UNIT = a_unit("demo").with_uid("unit-uid").mounting("data")
 HELD = STORAGE.attached_to(UNIT, an_operation("op").with_uid("op-uid"))
 DELETED = READY.being_deleted()
 WANTS_MORE = READY.size("40Gi").at_generation(2)
@@ -293,7 +293,7 @@ ROWS: dict[str, Row] = {
         events=["Normal StorageReady"],
     ),
     "a storage shows who holds it": Row(
-        [HELD, BOUND, CLASS],
+        [HELD, UNIT, BOUND, CLASS],
         ["status GPUStorage data"],
         *("Ready", "StorageReady"),
         status={"attachedTo": {"unit": "demo", "uid": "unit-uid", "operation": "op-uid"}},
@@ -331,7 +331,7 @@ ROWS: dict[str, Row] = {
         again=15.0,
     ),
     "a storage that is being deleted while it is held keeps its data": Row(
-        [DELETED.attached_to(UNIT, an_operation("op").with_uid("op-uid")), BOUND],
+        [DELETED.attached_to(UNIT, an_operation("op").with_uid("op-uid")), UNIT, BOUND],
         ["status GPUStorage data"],
         *("Pending", "StorageDeleting", "waiting until unit demo no longer holds it"),
         status={"mountable": True},

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from equipment.builders import a_deployment, a_service, a_stock_unit, a_unit, an_operation
+from equipment.builders import a_deployment, a_service, a_stock_unit, a_storage, a_unit, an_operation
 from equipment.builders.base import Builder
 from equipment.memory_api import refused
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.api.v1alpha1.annotations import BATCH, OPERATION_UID, SOURCE_STOCK_NODE, STOCK_ORDINAL
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, BATCH, OPERATION_UID, SOURCE_STOCK_NODE, STOCK_ORDINAL
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.labels import MANAGED_BY, MANAGER, OPERATION, UNIT
 from gpu_runtime.controllers.labels import CONTROLLED_BY, REVISION
@@ -37,6 +37,17 @@ SEEDING = an_operation("seed", "CreateStockUnits").with_uid("seed-uid").annotate
 SEEDED = STOCK.metadata(name="stock-001").annotated({OPERATION_UID: "seed-uid", STOCK_ORDINAL: "1"})
 SEEDED = SEEDED.labelled({OPERATION: SEEDING.name})
 SEEDED_DEPLOYMENT = available(children_of(SEEDED, GPUUnit)["Deployment"]).at_generation(1)
+
+MOUNTING = DEMO.mounting("data")
+MOUNTED = children_of(MOUNTING, GPUUnit)["Deployment"].with_uid("deployment-uid").at_generation(1)
+MOUNTED = available(MOUNTED).annotated({REVISION: "1"})
+WITHOUT_PODS = children_of(MOUNTING, GPUUnit)["Deployment"].with_uid("deployment-uid").at_generation(1)
+WITHOUT_PODS = WITHOUT_PODS.spec(replicas=0)
+DATA = a_storage("data").status(phase="Ready", mountable=True)
+HELD = DATA.annotated({ATTACHED_TO: '{"unit":"demo","uid":"demo-uid"}'})
+UNFILLED = HELD.status(phase="Pending", mountable=False)
+UNFILLED = UNFILLED.condition("Ready", "False", "StoragePrepareRunning", "copied 1 of 2 files")
+OTHER = a_unit("other").with_uid("other-uid")
 
 
 def replica_set(unit: Builder, deployment: Builder) -> Builder:
@@ -153,12 +164,62 @@ UNIT_ROWS: dict[str, Row] = {
         events=["Warning AccessConfigInvalid"],
         raises=Terminal,
     ),
-    "a unit that names a storage gets no pod: any claim of that name would be mounted": Row(
-        [DEMO.mounting("data")],
+    "a mount that no container can have is told before anything is made": Row(
+        [DEMO.mounting("data", "/proc/data")],
         ["status GPUUnit demo"],
-        *("Failed", "StorageMountInvalid", "spec.storageMounts: this version does not support storage"),
+        *("Failed", "StorageMountInvalid", "spec.storageMounts[0].mountPath"),
         events=["Warning StorageMountInvalid"],
         raises=Terminal,
+    ),
+    "a unit with a free storage takes it, and gets its pod by a change of its Deployment": Row(
+        [MOUNTING, DATA], [*CREATES, "patch GPUStorage data", "patch Deployment demo"], again=2.0
+    ),
+    "a unit that holds its storage gets its pod without another write to the storage": Row(
+        [MOUNTING, HELD], [*CREATES, "patch Deployment demo"], again=2.0
+    ),
+    "a unit whose spec was changed confirms by a write that it holds its storage": Row(
+        [MOUNTING.at_generation(2), HELD],
+        [*CREATES, "patch GPUStorage data", "patch Deployment demo"],
+        again=2.0,
+    ),
+    "a unit with a storage that does not exist has a Deployment without pods and waits": Row(
+        [MOUNTING],
+        [*CREATES, "status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data does not exist: create it"),
+    ),
+    "a unit that waits for a storage says so once its Deployment is 2 s old": Row(
+        [MOUNTING, WITHOUT_PODS, SERVICE, POLICY],
+        ["status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data does not exist: create it"),
+    ),
+    "a unit whose storage belongs to another unit waits and names it": Row(
+        [MOUNTING, DATA.attached_to(OTHER, BY), WITHOUT_PODS, SERVICE, POLICY],
+        ["status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data is in use by unit other"),
+    ),
+    "a unit does not take a storage that is being deleted": Row(
+        [MOUNTING, DATA.being_deleted(), WITHOUT_PODS, SERVICE, POLICY],
+        ["status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data is being deleted"),
+    ),
+    "a unit keeps a storage that is being deleted, and mounts it": Row(
+        [MOUNTING, HELD.being_deleted()], [*CREATES, "patch Deployment demo"], again=2.0
+    ),
+    "a unit whose storage cannot be mounted yet waits in the words of the storage": Row(
+        [MOUNTING, UNFILLED, WITHOUT_PODS, SERVICE, POLICY],
+        ["status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data is not ready: copied 1 of 2 files"),
+    ),
+    "a record that cannot be read is nobody's": Row(
+        [MOUNTING, DATA.annotated({ATTACHED_TO: "{"}), WITHOUT_PODS, SERVICE, POLICY],
+        ["status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data is in use by unit (unreadable)"),
+    ),
+    "a unit that mounts its storage reads and writes nothing for it": Row(
+        [MOUNTING.ready("n1").condition("Ready", "True", "UnitReady", ""), MOUNTED, SERVICE, POLICY],
+        phase="Ready",
+        writes=["status GPUUnit demo"],
+        reason="UnitReady",
     ),
     "a unit that asks for serverless work gets no pod": Row(
         [DEMO.spec(serverless={"enabled": True})],
