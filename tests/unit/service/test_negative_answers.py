@@ -155,8 +155,8 @@ def test_while_a_replica_starts_it_asks_for_patience_and_claims_no_lack_of_capac
 
 @mutant(
     "service/units/unit_executor.py",
-    "except (Missing, InsufficientCapacity, Unavailable):",
-    "except (Missing, InsufficientCapacity):",
+    "except (Missing, Clash, Unavailable):",
+    "except (Missing, Clash):",
 )
 def test_a_replay_is_answered_by_a_replica_that_has_just_started() -> None:
     memory = a_world(Memory())
