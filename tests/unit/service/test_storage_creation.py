@@ -49,6 +49,15 @@ def test_a_create_without_an_operation_id_is_one_call() -> None:
     assert not memory.of_kind(OPERATIONS)
 
 
+def test_a_create_with_an_operation_id_reads_nothing_unless_the_name_is_known() -> None:
+    memory = a_world()
+    replica = Replica(memory).listen()
+    calls = run_on(Process("client", lambda: creating(replica, operationID="a")))
+    assert [call.split()[0] for call in calls] == ["start", "create", "create", "replace"]
+    calls = run_on(Process("client", lambda: creating(Replica(memory).listen(), operationID="a")))
+    assert [call.split()[0] for call in calls] == ["start", "get"]
+
+
 def test_the_storage_has_the_defaults_the_labels_and_the_owner() -> None:
     memory = a_world()
     sent = {"name": "data", "size": "20Gi"}

@@ -33,12 +33,18 @@ class StorageExecutor(ObjectExecutor[CreateGPUStorage, GPUStorage]):
     def check(self, request: CreateGPUStorage) -> None:
         self._admission.check(request)
 
+    async def find(self, request: CreateGPUStorage) -> Operation | None:
+        """Reads the record only when the cache has a storage with this name: most requests are new."""
+        if self._reader.store.get(self._admission.key(request.namespace, request.name)) is None:
+            return None
+        return await super().find(request)
+
     async def begin(self, wanted: NewOperation, request: CreateGPUStorage) -> tuple[Operation, bool]:
         key = self._admission.check(request)
         try:
             await self._admission.require(request, key)
         except ServiceError:
-            record = await self.find(request)
+            record = await super().find(request)
             if record is None:
                 raise
             return record, False  # an operation that has begun needs no source any more
