@@ -12,6 +12,7 @@ import pytest
 from equipment.installation import Up
 from equipment.privileges import needs_root
 from equipment.waiting import eventually_sync
+from local.up.units import insist, page, seed, until_ready
 from realkube.api import Access
 from unit.files.trees import big_tree, describe
 
@@ -146,3 +147,29 @@ def test_a_failing_image_shows_its_exit_code_and_its_last_line(kubernetes: Acces
 
     eventually_sync(emptied, within=PATIENCE, what="the recovery empties the volume")
     assert until(kubernetes, "failing", "Failed")["recoveryPhase"] == "Required"
+
+
+def test_a_unit_waits_for_a_copy_and_then_sees_its_files(up: Up, kubernetes: Access) -> None:
+    script = "import time, pathlib; time.sleep(3); pathlib.Path('/workspace/model').write_text('weights')"
+    create(kubernetes, "slow", prepare={"fromImage": "python:3.12", "command": ["python", "-c", script]})
+    create(kubernetes, "seen", prepare={"fromStorageName": "slow"})
+    seed(up, "stock-for-a-copy")
+    body = {
+        "operationID": "reads-a-copy",
+        "name": "reader",
+        "specName": "g1.1",
+        "image": "python:3.12",
+        "storageMounts": [{"name": "seen", "mountPath": "/data"}],
+        "template": {
+            "command": ["python"],
+            "args": ["-m", "http.server", "8080", "--directory", "/data"],
+            "ports": [{"name": "http", "port": 8080}],
+        },
+    }
+    insist(up, "POST", "/gpu-units", body, good=(200, 201))
+
+    def waits() -> bool:
+        return bool(up.call("GET", "/gpu-units/reader")[1]["data"].get("reason") == "StorageNotReady")
+
+    eventually_sync(waits, within=PATIENCE, what="the unit says that it waits for its storage")
+    assert page(until_ready(up, "reader")["accessURL"] + "model") == "weights"

@@ -141,6 +141,11 @@ ROWS: dict[str, Row] = {
         ["status GPUStorage data"],
         *(*PENDING, "container prepare: ImagePullBackOff: no such image"),
     ),
+    "a pod that has ended is reported when its Job is over": Row(
+        [named(IMAGED), CLAIM, CLASS, resumed(JOB), a_pod(JOB, "Failed", **exited(3, "no"))],
+        ["status GPUStorage data"],
+        *(*RUNNING, "image filler:1 fills the volume"),
+    ),
     "a Job that completed fills the storage": Row(
         [named(IMAGED, "Running"), CLAIM, CLASS, complete(JOB), a_pod(JOB, "Succeeded", **exited(0))],
         ["status GPUStorage data"],

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
-from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, Prepare
 from gpu_runtime.api.v1alpha1.reasons import STORAGE_PREPARE_PENDING
 from gpu_runtime.api.v1alpha1.rules import prepare_errors
@@ -33,10 +34,16 @@ from gpu_runtime.controllers.readiness import Blocked, in_words, reported_as
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import check_ownership, identity
 from gpu_runtime.kube.client import Client, Query
-from gpu_runtime.kube.errors import AlreadyExists, NotFound
+from gpu_runtime.kube.errors import AlreadyExists, NotFound, Unreadable
+from gpu_runtime.kube.resource import Resource
 
+T = TypeVar("T", bound=Object)
 ENDED = ("Succeeded", "Failed")
 REFUSED_SECONDS = 15.0
+
+
+class StillWorking(Exception):
+    """A pod of an earlier attempt may still write to the volume."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class JobPrepare:
                 if claim is None:
                     return pending(storage, attempt, "waiting for its volume")
                 job = await self._resume(storage, prepare, job)
-        except (SourceBusy, SourceMissing) as waits:
+        except (StillWorking, SourceBusy, SourceMissing) as waits:
             return pending(storage, attempt, str(waits))
         return await self._observe(storage, prepare, attempt, job)
 
@@ -77,9 +84,9 @@ class JobPrepare:
         if storage.spec.prepare is None:
             return True
         self.progress.forget(storage.metadata.uid)
-        for job in await self._live_jobs(storage):
+        for job in await self._list(JOBS, storage):
             await self._delete(job.metadata)
-        return not await self._live_jobs(storage) and not await self._working_pods(storage)
+        return not await self._list(JOBS, storage) and not await self._working_pods(storage)
 
     async def _find(self, storage: GPUStorage, attempt: Attempt) -> Job | None:
         """The Job of the attempt. That one which the status names is gone is decided by a live read only."""
@@ -116,7 +123,8 @@ class JobPrepare:
 
     async def _make(self, storage: GPUStorage, desired: Job) -> None:
         for earlier in self.caches.jobs.find(BY_UID, storage.metadata.uid):
-            if earlier.metadata.name != desired.metadata.name:
+            # One that is not over may be a later attempt, which a cache of storages that is behind does not show.
+            if earlier.is_over:
                 await self._delete(earlier.metadata)
         try:
             await self.children.create(storage, JOBS, desired, self.caches.jobs)
@@ -128,15 +136,16 @@ class JobPrepare:
     async def _resume(self, storage: GPUStorage, prepare: Prepare, job: Job) -> Job:
         """Starts the Job that was seen. Whatever is checked here is read after the Job was."""
         if earlier := await self._working_pods(storage, but_of=job):
-            raise SourceBusy(f"pod {earlier[0].metadata.name} of an earlier attempt still ends")
+            raise StillWorking(f"pod {earlier[0].metadata.name} of an earlier attempt still ends")
         if prepare.fromStorageName is not None:
             await self.source.hold(storage, prepare.fromStorageName)
         patch = {"metadata": identity(job.metadata), "spec": {"suspend": False}}
         return self.caches.jobs.wrote(await self.client.patch(JOBS, job.metadata.key, patch))
 
     async def _observe(self, storage: GPUStorage, prepare: Prepare, attempt: Attempt, job: Job) -> Prepared:
-        pods = self.caches.pods.find(BY_UID, storage.metadata.uid) if not job.is_over else await self._pods(storage)
-        own = [pod for pod in pods if is_controlled_by(pod.metadata, job.metadata)]
+        # Live once it is over: a cache may not show yet how the pod ended, and the answer is final.
+        found = await self._list(PODS, storage) if job.is_over else self.caches.pods.find(BY_UID, storage.metadata.uid)
+        own = [pod for pod in found if is_controlled_by(pod.metadata, job.metadata)]
         copies = prepare.fromStorageName is not None
         if job.is_over:
             known = await self.progress.read(own[0].metadata.key) if copies and own else None
@@ -149,20 +158,19 @@ class JobPrepare:
         said = observed(storage, attempt, job, own, known)
         return Prepared(said.status, said.condition, again=EVERY_SECONDS)
 
-    async def _live_jobs(self, storage: GPUStorage) -> list[Job]:
+    async def _list(self, resource: Resource[T], storage: GPUStorage) -> list[T]:
+        """The Jobs or pods of the storage, live. One that cannot be read may be at work, so nothing goes on then."""
         selector = f"{CONTROLLED_BY}={storage.metadata.uid}"
-        return (await self.client.list(Query(JOBS, storage.metadata.namespace, labels=selector))).items
-
-    async def _pods(self, storage: GPUStorage) -> list[PodView]:
-        """All pods of the storage, live: a cache may not show yet how the last one ended."""
-        selector = f"{CONTROLLED_BY}={storage.metadata.uid}"
-        return (await self.client.list(Query(PODS, storage.metadata.namespace, labels=selector))).items
+        listing = await self.client.list(Query(resource, storage.metadata.namespace, labels=selector))
+        if listing.skipped:
+            raise Unreadable(f"{resource.kind} {listing.skipped[0].key}: {listing.skipped[0].problem}")
+        return listing.items
 
     async def _working_pods(self, storage: GPUStorage, but_of: Job | None = None) -> list[PodView]:
         """Pods of Jobs of this storage that may still write to the volume."""
         return [
             pod
-            for pod in await self._pods(storage)
+            for pod in await self._list(PODS, storage)
             if (owner := pod.metadata.controller) is not None
             and owner.kind == JOBS.kind
             and pod.status.phase not in ENDED

@@ -35,6 +35,8 @@ REASONS: dict[PreparePhase, str] = {
     "Succeeded": STORAGE_PREPARE_READY,
     "Failed": STORAGE_PREPARE_FAILED,
 }
+BEGUN = ("Running", "Succeeded", "Failed")
+"""Phases of a pod whose program has begun. How it ended is told when the Job says so."""
 NO_REPLICA_SET = ReplicaSetView(metadata=ObjectMeta())
 
 
@@ -72,16 +74,18 @@ def settled(storage: GPUStorage) -> Prepared | None:
     if before is None:
         return None
     if before.phase == "Succeeded":
-        return said(storage, before)
+        return prepared(storage, before)
     if before.phase == "Failed" and before.jobName and before.observedDigest == prepare_digest(storage):
-        return said(storage, before)
+        return prepared(storage, before)
     return None
 
 
-def said(storage: GPUStorage, status: PrepareStatus, words: str = "", again: float | None = None) -> Prepared:
+def prepared(
+    storage: GPUStorage, status: PrepareStatus, condition_message: str = "", again: float | None = None
+) -> Prepared:
     """The status with the condition that belongs to it."""
     make = Condition.true if status.phase == "Succeeded" else Condition.false
-    message = words or status.message
+    message = condition_message or status.message
     if status.phase == "Failed":
         message = f"filling the volume failed: {status.message}; recover the storage to try again with an empty volume"
     return Prepared(status, make(PREPARED, REASONS[status.phase], message, storage.metadata.generation), again)
@@ -96,13 +100,13 @@ def invalid(storage: GPUStorage, problems: Iterable[str]) -> Prepared:
 
 def pending(storage: GPUStorage, attempt: Attempt | None, message: str, again: float | None = None) -> Prepared:
     """Nothing runs yet. With an attempt, its Job has been created."""
-    return said(storage, _status(storage, attempt, "Pending", message), again=again)
+    return prepared(storage, _status(storage, attempt, "Pending", message), again=again)
 
 
 def vanished(storage: GPUStorage, attempt: Attempt) -> Prepared:
     """Somebody deleted or suspended the Job. Whether it had finished is not known, so it does not count."""
     message = f"somebody deleted or suspended Job {attempt.job} before it was seen to finish"
-    return said(storage, _status(storage, attempt, "Failed", message))
+    return prepared(storage, _status(storage, attempt, "Failed", message))
 
 
 def observed(
@@ -111,20 +115,16 @@ def observed(
     """What a Job that was started has come to."""
     if job.is_complete:
         status = _status(storage, attempt, "Succeeded", "the volume is filled")
-        return said(storage, _timed(status, job, progress))
+        return prepared(storage, _timed(status, job, progress))
     if (failed := job.failed) is not None:
         status = _status(storage, attempt, "Failed", failure(storage, job, failed, pods))
-        return said(storage, _timed(status, job, progress))
-    running = any(pod.status.phase == "Running" for pod in pods)
-    if cause := startup_failure(pods, NO_REPLICA_SET):
-        status = _status(storage, attempt, "Running" if running else "Pending", cause)
-    elif running:
-        status = _status(storage, attempt, "Running", progress.line if progress is not None else _doing(storage))
-    else:
-        waits = startup_progress(pods[0]) if pods else f"Job {job.metadata.name} has no pod yet"
-        status = _status(storage, attempt, "Pending", waits)
-    words = _doing(storage) if running and not cause else ""
-    return said(storage, _timed(status, job, progress), words)
+        return prepared(storage, _timed(status, job, progress))
+    if any(pod.status.phase in BEGUN for pod in pods):
+        status = _status(storage, attempt, "Running", progress.line if progress is not None else _activity(storage))
+        return prepared(storage, _timed(status, job, progress), _activity(storage))
+    waits = startup_progress(pods[0]) if pods else f"Job {job.metadata.name} has no pod yet"
+    status = _status(storage, attempt, "Pending", startup_failure(pods, NO_REPLICA_SET) or waits)
+    return prepared(storage, _timed(status, job, None))
 
 
 def failure(storage: GPUStorage, job: Job, failed: JobCondition, pods: Sequence[PodView]) -> str:
@@ -179,7 +179,7 @@ def _timed(status: PrepareStatus, job: Job, progress: Progress | None) -> Prepar
     )
 
 
-def _doing(storage: GPUStorage) -> str:
+def _activity(storage: GPUStorage) -> str:
     prepare = storage.spec.prepare
     assert prepare is not None
     if prepare.fromStorageName is not None:
