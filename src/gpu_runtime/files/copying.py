@@ -38,7 +38,8 @@ def copy_tree(source: str, target: str, *, clear: bool, reporter: Reporter) -> P
     meanwhile: then the target is not a copy.
     """
     with root_folder(source) as from_root, root_folder(target) as to_root:
-        _check_apart(source, target)
+        if os.path.samestat(os.fstat(from_root), os.fstat(to_root)) or _overlap(source, target):
+            raise FilesError(f"{source!r} and {target!r} are the same folder, or one of them lies in the other")
         if clear:
             clear_root(to_root)
         elif names_in(to_root):
@@ -51,10 +52,9 @@ def copy_tree(source: str, target: str, *, clear: bool, reporter: Reporter) -> P
         return reporter.done()
 
 
-def _check_apart(source: str, target: str) -> None:
+def _overlap(source: str, target: str) -> bool:
     here, there = os.path.realpath(source), os.path.realpath(target)
-    if os.path.commonpath((here, there)) in (here, there):
-        raise FilesError(f"{source!r} and {target!r} are the same folder, or one of them lies in the other")
+    return os.path.commonpath((here, there)) in (here, there)
 
 
 class _Copying:

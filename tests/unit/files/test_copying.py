@@ -197,6 +197,19 @@ def test_a_folder_is_not_copied_into_itself(inner: tuple[str, str], source: Path
     assert (source / "inner").is_dir()
 
 
+@needs_root("a folder is mounted a second time")
+@mutant("files/copying.py", "os.path.samestat(os.fstat(from_root), os.fstat(to_root))", "False")
+def test_a_folder_that_is_mounted_twice_is_not_cleared_for_its_own_copy(source: Path, target: Path) -> None:
+    (source / "file").write_text("x")
+    subprocess.run(["mount", "--bind", str(source), str(target)], check=True)
+    try:
+        with pytest.raises(FilesError, match="the same folder"):
+            copy(source, target, clear=True)
+    finally:
+        subprocess.run(["umount", str(target)], check=True)
+    assert (source / "file").exists()
+
+
 def test_a_source_that_does_not_exist_is_named(tmp_path: Path, target: Path) -> None:
     with pytest.raises(FilesError, match="nowhere' is not a folder that can be opened: No such file"):
         copy(tmp_path / "nowhere", target)
