@@ -31,7 +31,7 @@ async def test_a_child_is_looked_at_again_when_the_kind_of_its_owner_is_known(
                 owner = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "gone", "uid": "of-no-object"}
                 child = {"metadata": {"name": "child", "ownerReferences": [owner]}}
                 assert server.request("POST", CHILD, child).status == 201
-                await eventually(lambda: garbage.waiting_for_kinds == 1, what="the child was looked at")
+                await eventually(lambda: len(garbage._of_unknown_kinds) == 1, what="the child was looked at")
                 assert server.request("POST", DEFINITIONS, THINGS).status == 201
                 await eventually(
                     lambda: server.request("GET", f"{CHILD}/child").status == 404, what="the child is gone"

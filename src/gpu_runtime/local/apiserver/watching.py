@@ -55,10 +55,7 @@ class Watch:
     async def lines(
         self, version: int | None, *, bookmarks: bool, initial_end: bool, seconds: float
     ) -> AsyncIterator[bytes]:
-        """Batches of events until the time is up or `version` is too old.
-
-        Without a version (None) it starts with the existing objects.
-        """
+        """Batches of events until the time is up or `version` is too old; without one, existing objects come first."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         next_bookmark = loop.time() + BOOKMARK_SECONDS

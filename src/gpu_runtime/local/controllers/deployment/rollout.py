@@ -73,10 +73,7 @@ def first_size(limits: Bounds, olds: Sequence[Size], *, recreate: bool) -> int:
 
 
 def rolling_update(limits: Bounds, present: Size, olds: Sequence[Size]) -> dict[str, int]:
-    """One step: the present set grows within the surge; only when it cannot, old ones shrink.
-
-    New sizes by name; empty when there is nothing to do but wait.
-    """
+    """The new sizes by name: the present set grows within the surge; only when it cannot, old ones shrink."""
     grown = _grown(limits, present, olds)
     if grown != present.replicas:
         return {present.name: grown}

@@ -40,11 +40,6 @@ class GarbageCollector:
         all_objects.listen(self._changed)
         all_objects.listen_to_kinds(self._kinds_changed)
 
-    @property
-    def waiting_for_kinds(self) -> int:
-        """The number of objects whose owner is of an unknown kind."""
-        return len(self._of_unknown_kinds)
-
     async def run(self) -> None:
         """Runs until cancelled; start it before `AllObjects`, which feeds it."""
         await self._controller.run()
