@@ -32,7 +32,7 @@ _PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
 
 
 def deletion_order(pods: Sequence[Pod]) -> list[Pod]:
-    """First the unassigned, pending, not ready, of low deletion cost, ready for a short time, often restarted, young."""
+    """First the unassigned, pending, not ready, of low deletion cost, ready shortly, often restarted, young."""
 
     def loss(pod: Pod) -> tuple[object, ...]:
         ready = pod.ready_condition
