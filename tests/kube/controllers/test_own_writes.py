@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from equipment.builders import a_stock_pool
+from equipment.builders import a_stock_pool, a_storage
 from equipment.fault_proxy import creates, updates, watches, writes
 from equipment.mutation import mutant
 from equipment.waiting import eventually
 from kube.controllers.test_gpuunit import demo_unit
 from kube.controllers.world import World
 
-LAGGING = ("deployments", "services", "networkpolicies", "pods", "gpuunits", "stockpools")
+LAGGING = (
+    "deployments",
+    "services",
+    "networkpolicies",
+    "pods",
+    "persistentvolumeclaims",
+    "gpuunits",
+    "stockpools",
+    "gpustorages",
+)
 
 
 @mutant("kube/child_writer.py", "return cache.wrote(written.object)", "return written.object")
@@ -20,12 +29,14 @@ async def test_caches_that_lag_behind_make_a_controller_write_nothing_twice(worl
         world.proxy.on(watches(kind)).freeze()
     await world.create(demo_unit(world).spec(access={}))
     await world.create(a_stock_pool("pool", world.namespace).spec(memory="not-a-quantity"))
+    await world.create(a_storage("data", world.namespace).spec(storageClassName="missing"))
     async with world.reconciling():
-        for kind in ("deployments", "services", "networkpolicies"):
+        for kind in ("deployments", "services", "networkpolicies", "persistentvolumeclaims"):
             await world.proxy.seen(creates(kind))
         await world.proxy.seen(updates("gpuunits"))
         await world.proxy.seen(updates("stockpools"))
         await world.becomes("StockPool", "pool", "InvalidSpec")
+        await world.becomes("GPUStorage", "data", "StorageProvisioningFailed")
         mark = world.proxy.mark()
         for _ in range(3):
             before = {name: _reconciled(world, name) for name in world.controllers}
@@ -35,6 +46,8 @@ async def test_caches_that_lag_behind_make_a_controller_write_nothing_twice(worl
         again = [str(write) for write in world.proxy.writes(~writes("events"), since=mark)]
         # Units of earlier tests may still be on their way out in namespaces of theirs.
         assert [write for write in again if world.namespace in write] == []
+    for kind in ("GPUStorage", "PersistentVolumeClaim"):
+        await world.change(kind, "data", {"metadata": {"finalizers": None}})
 
 
 def _reconciled(world: World, controller: str) -> float:
