@@ -47,8 +47,8 @@ def job_of(storage: StorageBuilder) -> Builder:
 
 def named(storage: StorageBuilder, phase: str = "Pending", **fields: Any) -> StorageBuilder:
     """The status names the Job of the attempt."""
-    prepare = {"phase": phase, "jobName": job_of(storage).name, "observedDigest": prepare_digest(storage.object())}
-    return storage.status(prepare={**prepare, **fields})
+    names = {"jobName": job_of(storage).name, "jobUID": "job-uid", "observedDigest": prepare_digest(storage.object())}
+    return storage.status(prepare={"phase": phase, **names, **fields})
 
 
 def resumed(job: Builder) -> Builder:
@@ -95,7 +95,7 @@ def held(storage: Builder, holder: Attachment) -> Builder:
 
 
 def prepare_status(phase: str, storage: StorageBuilder = IMAGED, **fields: Any) -> dict[str, Any]:
-    names = {"jobName": job_of(storage).name, "observedDigest": prepare_digest(storage.object())}
+    names = {"jobName": job_of(storage).name, "jobUID": "job-uid", "observedDigest": prepare_digest(storage.object())}
     return {"prepare": {"phase": phase, **names, **fields}}
 
 
@@ -104,7 +104,7 @@ ROWS: dict[str, Row] = {
         [IMAGED, CLAIM, CLASS],
         [POLICY, f"create Job {NAME}", "status GPUStorage data"],
         *PENDING,
-        status={**prepare_status("Pending", message="about to begin"), "mountable": None},
+        status={**prepare_status("Pending", message="about to begin", jobUID=f"new-{NAME}-uid"), "mountable": None},
     ),
     "an attempt that the status names is resumed": Row(
         [named(IMAGED), CLAIM, CLASS, JOB],
@@ -203,6 +203,12 @@ ROWS: dict[str, Row] = {
         *(*FAILED, f"somebody deleted or suspended Job {NAME} before it was seen to finish"),
         events=["Warning StoragePrepareFailed"],
     ),
+    "a Job that was made again after somebody deleted it is not resumed": Row(
+        [named(IMAGED), CLAIM, CLASS, JOB.with_uid("made-again")],
+        ["status GPUStorage data"],
+        *(*FAILED, "somebody deleted or suspended"),
+        events=["Warning StoragePrepareFailed"],
+    ),
     "a Job that was suspended by hand while it ran is not resumed": Row(
         [named(IMAGED, "Running"), CLAIM, CLASS, JOB],
         ["status GPUStorage data"],
@@ -213,11 +219,14 @@ ROWS: dict[str, Row] = {
         [RECOVERING, CLAIM, CLASS, failed(JOB)],
         [POLICY, f"delete Job {NAME}", f"create Job {RECOVERY_NAME}", "status GPUStorage data"],
         *PENDING,
-        status=prepare_status("Pending", RECOVERING, recoveryPhase="Running", message="about to begin"),
+        status=prepare_status(
+            "Pending", RECOVERING, recoveryPhase="Running", message="about to begin", jobUID=f"new-{RECOVERY_NAME}-uid"
+        ),
     ),
     "a recovery waits until the pod of the failed attempt has ended": Row(
         [
-            named(RECOVERING, "Pending", recoveryPhase="Running"), CLAIM, CLASS, job_of(RECOVERING).with_uid("new-job"),
+            named(RECOVERING, "Pending", recoveryPhase="Running", jobUID="new-job"), CLAIM, CLASS,
+            job_of(RECOVERING).with_uid("new-job"),
             a_pod(JOB, "Running", "old-pod"),
         ],
         ["status GPUStorage data"],

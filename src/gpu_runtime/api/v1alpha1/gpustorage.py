@@ -20,6 +20,7 @@ from gpu_runtime.api.v1alpha1.fields import (
     QuantityText,
     Reported,
     SubdomainName,
+    Uid,
     Words,
 )
 from gpu_runtime.api.v1alpha1.group import API_VERSION
@@ -77,6 +78,9 @@ class PrepareStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     phase: Annotated[PreparePhase, Meta(description="NotRequested, Pending, Running, Succeeded or Failed.")]
     jobName: Annotated[Reported, Meta(description="Job that fills the volume; its pod's log tells more.")] = ""
+    jobUID: Annotated[
+        Uid, Meta(description="UID of that Job. One of the same name that was made later is another one.")
+    ] = ""
     observedDigest: Annotated[Reported, Meta(description="Digest of the request that the phase is about.")] = ""
     recoveryPhase: Annotated[
         RecoveryPhase,

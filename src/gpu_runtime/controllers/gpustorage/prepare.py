@@ -11,7 +11,7 @@ An attempt goes through these steps, each in a reconcile of its own, and a crash
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpu_runtime.api.meta.object import Key, Object, ObjectMeta
@@ -68,6 +68,7 @@ class JobPrepare:
             job = await self._find(storage, attempt)
             if job is None:
                 return await self._create(storage, prepare, attempt, claim)
+            attempt = replace(attempt, uid=job.metadata.uid)
             if job.spec.suspend and not job.is_over:
                 if not attempt.is_recorded:
                     return pending(storage, attempt, "about to begin")
@@ -95,7 +96,10 @@ class JobPrepare:
         if job is None and attempt.is_recorded:
             with suppress(NotFound):
                 job = await self.client.get(JOBS, key)
-        return job if job is not None and is_controlled_by(job.metadata, storage.metadata) else None
+        if job is None or not is_controlled_by(job.metadata, storage.metadata):
+            return None
+        # A creation that came late can make the Job of an attempt again after somebody deleted it.
+        return job if job.metadata.uid == attempt.uid or not attempt.is_recorded else None
 
     async def _create(
         self, storage: GPUStorage, prepare: Prepare, attempt: Attempt, claim: PersistentVolumeClaim | None
@@ -116,22 +120,22 @@ class JobPrepare:
         try:
             with reported_as(STORAGE_PREPARE_PENDING):
                 await self.children.ensure(storage, NETWORK_POLICIES, policy, self.caches.policies)
-                await self._make(storage, desired)
+                made = await self._make(storage, desired)
         except Blocked as blocked:
             return pending(storage, None, str(blocked), blocked.seconds or REFUSED_SECONDS)
-        return pending(storage, attempt, "about to begin")
+        return pending(storage, replace(attempt, uid=made.metadata.uid), "about to begin")
 
-    async def _make(self, storage: GPUStorage, desired: Job) -> None:
+    async def _make(self, storage: GPUStorage, desired: Job) -> Job:
         for earlier in self.caches.jobs.find(BY_UID, storage.metadata.uid):
             # One that is not over may be a later attempt, which a cache of storages that is behind does not show.
             if earlier.is_over:
                 await self._delete(earlier.metadata)
         try:
-            await self.children.create(storage, JOBS, desired, self.caches.jobs)
+            return await self.children.create(storage, JOBS, desired, self.caches.jobs)
         except AlreadyExists:  # an answer was lost, or the cache is behind; or it is not ours
             live = await self.client.get(JOBS, desired.metadata.key)
             check_ownership(JOBS, desired, live)
-            self.caches.jobs.wrote(live)
+            return self.caches.jobs.wrote(live)
 
     async def _resume(self, storage: GPUStorage, prepare: Prepare, job: Job) -> Job:
         """Starts the Job that was seen. Whatever is checked here is read after the Job was."""

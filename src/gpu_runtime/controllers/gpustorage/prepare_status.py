@@ -46,7 +46,9 @@ class Attempt:
 
     digest: str
     job: str
-    is_recorded: bool
+    uid: str = ""
+    """UID of its Job; empty until the Job has been created."""
+    is_recorded: bool = False
     ran: bool = False
     """Whether its pod was seen running. It must not begin a second time: it would find the files of the first."""
 
@@ -55,9 +57,10 @@ class Attempt:
         """The attempt that is under way, or the one that the storage asks for now."""
         before = storage.status.prepare
         if before is not None and before.phase in ("Pending", "Running") and before.jobName:
-            return cls(before.observedDigest, before.jobName, is_recorded=True, ran=before.phase == "Running")
+            ran = before.phase == "Running"
+            return cls(before.observedDigest, before.jobName, before.jobUID, is_recorded=True, ran=ran)
         digest = prepare_digest(storage)
-        return cls(digest, job_name(storage, digest), is_recorded=False)
+        return cls(digest, job_name(storage, digest))
 
 
 def settled(storage: GPUStorage) -> Prepared | None:
@@ -151,6 +154,7 @@ def _status(storage: GPUStorage, attempt: Attempt | None, phase: PreparePhase, m
     return PrepareStatus(
         phase=phase,
         jobName=attempt.job if attempt is not None else "",
+        jobUID=attempt.uid if attempt is not None else "",
         observedDigest=attempt.digest if attempt is not None else "",
         recoveryPhase=_recovery(phase, recovers=is_recovery(storage)),
         message=_cut(message),
