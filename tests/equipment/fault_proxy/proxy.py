@@ -197,7 +197,9 @@ class FaultProxy:
         try:
             answer = await self._answer(passage)
             if isinstance(answer, WatchStream):
-                return await self._deliver_stream(request, answer)
+                # A client that leaves before the first line never begins `lines`, which would close the stream.
+                with contextlib.closing(answer):
+                    return await self._deliver_stream(request, answer)
             return await self._deliver(request, passage, answer)
         except ConnectionLost as lost:
             self.history.remark(f"#{exchange.sequence} {call}: connection reset, {lost}")
