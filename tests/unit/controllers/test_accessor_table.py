@@ -27,6 +27,9 @@ from gpu_runtime.kube import Forbidden
 from gpu_runtime.kube.client import document_of
 from unit.controllers.children import TESTDATA
 from unit.controllers.table import SETTINGS, Row, World, available, check
+from unit.controllers.test_gpustorage_prepare import CLAIM as COPY_CLAIM
+from unit.controllers.test_gpustorage_prepare import COPIED, COPY_JOB, SOURCE, TARGET, held, named
+from unit.controllers.test_gpustorage_table import CLASS
 
 PLAIN = a_storage("data").with_uid("storage-uid").at_generation(1).size("20Gi").kept_by(STORAGE_FINALIZER)
 PLAIN = PLAIN.status(
@@ -303,3 +306,30 @@ async def test_the_pod_of_a_unit_waits_until_the_accessor_has_yielded(reason: st
     made = world.api.find("Deployment", "demo")
     assert made is not None
     assert made["spec"].get("replicas", 1) == replicas
+
+
+SERVING = SOURCE.condition("AccessorReady", "True", "StorageAccessorReady", "")
+YIELDED = SOURCE.condition("AccessorReady", "False", "StorageAccessorYielded", "")
+COPY_ROWS: dict[str, Row] = {
+    "a copy holds its source and then waits for the accessor's pod": Row(
+        [named(COPIED), COPY_CLAIM, CLASS, SERVING, COPY_JOB],
+        ["patch GPUStorage source", STATUS],
+        *("Pending", "StoragePreparePending", "the pod that serves the files of storage source is ending"),
+    ),
+    "a copy that waits for the accessor's pod writes nothing more to its source": Row(
+        [named(COPIED), COPY_CLAIM, CLASS, held(SERVING, TARGET), COPY_JOB],
+        [STATUS],
+        *("Pending", "StoragePreparePending", "the pod that serves the files of storage source is ending"),
+    ),
+    "a copy begins when the accessor of its source has yielded": Row(
+        [named(COPIED), COPY_CLAIM, CLASS, held(YIELDED, TARGET), COPY_JOB],
+        ["patch GPUStorage source", f"patch Job {COPY_JOB.name}", STATUS],
+        *("Pending", "StoragePreparePending"),
+        again=None,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", COPY_ROWS.values(), ids=COPY_ROWS)
+async def test_a_copy_waits_for_the_accessor_of_its_source(row: Row) -> None:
+    await check("gpustorage", "GPUStorage", row)

@@ -17,6 +17,7 @@ from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachm
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.gpustorage.accessor import is_out_of_the_way
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
 from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client
@@ -57,7 +58,7 @@ class CopySource:
         return source
 
     async def hold(self, target: GPUStorage, name: str) -> None:
-        """Makes the target the holder of the source.
+        """Makes the target the holder of the source. Raises SourceBusy while the pod that serves its files ends.
 
         Even an equal record is a change: who is about to free the source, because an earlier attempt ended, gets a
         Conflict.
@@ -67,9 +68,18 @@ class CopySource:
         if holder is None:
             since = self.clock.now().replace(microsecond=0)
             holder = Attachment(storage=target.metadata.name, uid=target.metadata.uid, since=since)
+        else:
+            _check_accessor(source)  # before the write, which would bring the target back at once
         notes = {**attached_to(holder), FENCE: self.fence()}
         patch = {"metadata": {**identity(source.metadata), "annotations": notes}}
-        self.caches.storages.wrote(await self.client.patch(GPU_STORAGES, source.metadata.key, patch))
+        held = self.caches.storages.wrote(await self.client.patch(GPU_STORAGES, source.metadata.key, patch))
+        _check_accessor(held)
+
+
+def _check_accessor(source: GPUStorage) -> None:
+    """On another node, the pod of the copy could not mount the source beside the pod that serves its files."""
+    if not is_out_of_the_way(source):
+        raise SourceBusy(f"the pod that serves the files of storage {source.metadata.name} is ending")
 
 
 def _is_held_by(holder: Attachment, target: GPUStorage) -> bool:
