@@ -43,7 +43,12 @@ def own_class(world: World, word: str, **fields: Any) -> str:
 
 
 def volumes_of(world: World) -> list[Document]:
-    return [one for one in world.list("PersistentVolume") if one["spec"]["claimRef"]["namespace"] == world.namespace]
+    found = world.list("PersistentVolume")
+    return [one for one in found if one["spec"].get("claimRef", {}).get("namespace") == world.namespace]
+
+
+def is_bound(obj: Document) -> bool:
+    return bool(obj["status"]["phase"] == "Bound")
 
 
 def using(name: str, path: str, **mount: Any) -> dict[str, Any]:
@@ -214,6 +219,16 @@ def a_claim_whose_volume_is_gone_is_lost_and_no_pod_gets_it(world: World) -> Non
     world.until_phase(CLAIM, "data", "Lost")
     world.pod("user", **using("data", "/data"))
     world.until_event("user", "FailedScheduling")
+
+
+@scenario
+def a_volume_that_lost_its_reference_is_bound_to_its_claim_again(world: World) -> None:
+    volume = bound_claim(world)
+    world.patch("PersistentVolume", volume, {"spec": {"claimRef": None}})
+    uid = (world.get(CLAIM, "data") or {})["metadata"]["uid"]
+    world.until_object(
+        "PersistentVolume", volume, lambda one: one["spec"].get("claimRef", {}).get("uid") == uid and is_bound(one)
+    )
 
 
 @scenario

@@ -132,7 +132,9 @@ class Binder:
         """A bound claim shows its volume as it was bound; who grows the volume says so in the claim."""
         key = Key("", claim.spec.volumeName)
         volume = self._volumes.get(key) or await self._live(VOLUMES, key)
-        if volume is None or not matching.belongs_to(volume, claim):
+        if volume is not None and volume.spec.claimRef is None:
+            await self._bind(claim, volume)  # somebody took the reference away
+        elif volume is None or not matching.belongs_to(volume, claim):
             if claim.status.phase != "Lost":
                 said = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
                 self._say(claim, "ClaimLost", said, warning=True)
