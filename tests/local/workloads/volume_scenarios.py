@@ -223,7 +223,7 @@ def a_claim_whose_volume_is_gone_is_lost_and_no_pod_gets_it(world: World) -> Non
 
 @scenario
 def a_volume_that_lost_its_reference_is_bound_to_its_claim_again(world: World) -> None:
-    volume = bound_claim(world)
+    volume = bound_claim(world, own_class(world, "alone"))  # a free volume of a common class is anybody's
     world.patch("PersistentVolume", volume, {"spec": {"claimRef": None}})
     uid = (world.get(CLAIM, "data") or {})["metadata"]["uid"]
     world.until_object(
