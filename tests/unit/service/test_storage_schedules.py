@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpu_runtime.api.meta.object import ObjectMeta
+from gpu_runtime.api.v1alpha1.labels import UNIT
 from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.gpustorage import deletion, judge, mounters
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
@@ -94,6 +95,17 @@ def look_at_makers(patch: pytest.MonkeyPatch) -> None:
 
 
 def look_at_pods(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(judge.Judge, "_no_pod_mounts", passes)
+
+
+def pods_last(patch: pytest.MonkeyPatch) -> None:
+    before, pods = judge.Judge._unit_has_left, judge.Judge._no_pod_mounts
+
+    async def first(self: judge.Judge, storage: ObjectMeta, holder: Any) -> None:
+        await pods(self, storage, f"{UNIT}={holder.unit}")
+        await before(self, storage, holder)
+
+    patch.setattr(judge.Judge, "_unit_has_left", first)
     patch.setattr(judge.Judge, "_no_pod_mounts", passes)
 
 
@@ -240,6 +252,19 @@ def a_pod_has_not_ended_yet(scene: StorageScene) -> None:
     scene.run("storage s1")
 
 
+def a_pod_is_made_while_the_storage_is_being_freed(scene: StorageScene) -> None:
+    scene.run("attach a")
+    scene.run("unit a")
+    for _ in range(3):
+        scene.run("kubernetes")
+    scene.run("detach a")
+    freeing = scene.run("storage s1", until="get Deployment")
+    scene.run("kubernetes")  # the pod is made
+    scene.run("unit a")
+    scene.run("kubernetes")  # its ReplicaSet is at zero, and it still runs
+    scene.run(freeing)
+
+
 def a_deployment_is_created_late(scene: StorageScene) -> None:
     scene.run("kubectl create c")
     late = scene.run("unit c", until="create Deployment")
@@ -307,6 +332,7 @@ SHOWS: dict[Schedule, dict[str, Break]] = {
     an_earlier_controller_died_before_it_freed: {"touch with a new value": touch_with_a_new_value},
     a_replica_set_has_not_made_its_pod_yet: {"look at Deployment and ReplicaSets": look_at_makers},
     a_pod_has_not_ended_yet: {"look at pods": look_at_pods},
+    a_pod_is_made_while_the_storage_is_being_freed: {"pods last": pods_last},
     a_deployment_is_created_late: {"create without replicas": create_without_replicas},
     a_storage_that_is_being_deleted_is_wanted: {"refuse what is being deleted": refuse_what_is_being_deleted},
     a_mounted_storage_is_deleted: {"wait for the holder": wait_for_the_holder},
