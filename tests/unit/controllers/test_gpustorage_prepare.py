@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
+import yaml
 
 from equipment.builders import a_storage, a_unit
 from equipment.builders.base import Builder, new_document
@@ -16,6 +18,7 @@ from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, Prepare
 from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
 from gpu_runtime.controllers.child_kinds.jobs import JOBS
+from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES
 from gpu_runtime.controllers.gpustorage.copy_progress import EVERY_SECONDS
 from gpu_runtime.controllers.gpustorage.resources.prepare_job import (
     job_name,
@@ -25,6 +28,7 @@ from gpu_runtime.controllers.gpustorage.resources.prepare_job import (
 )
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.kube.client import document_of
+from unit.controllers.children import TESTDATA
 from unit.controllers.table import CLOCK, SETTINGS, Row, World, check
 from unit.controllers.test_gpustorage_table import CLASS, WAITS, a_claim, bound
 
@@ -436,3 +440,22 @@ def test_a_copy_reaches_nobody_and_an_image_what_a_unit_reaches() -> None:
 def test_a_policy_selects_the_pods_of_the_job() -> None:
     pods = job_of(IMAGED).document()["spec"]["template"]["metadata"]["labels"]
     assert prepare_policy(IMAGED.object(), Prepare(), SETTINGS).spec.podSelector.matchLabels.items() <= pods.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "storage"),
+    [
+        ("prepare-image", IMAGED.annotated({STORAGE_RECOVERY_NONCE: "n1"})),
+        ("prepare-copy", COPIED),
+    ],
+)
+def test_the_children_that_fill_a_storage_are_these(name: str, storage: StorageBuilder) -> None:
+    asking = storage.object()
+    assert asking.spec.prepare is not None
+    policy = document_of(NETWORK_POLICIES, prepare_policy(asking, asking.spec.prepare, SETTINGS))
+    made = prepare_job(asking, asking.spec.prepare, job_name(asking, "0" * 12), SETTINGS)
+    shown = yaml.safe_dump_all([policy, document_of(JOBS, made)], sort_keys=False, width=120)
+    path = TESTDATA / f"{name}.out.yaml"
+    if os.environ.get("GPU_RUNTIME_UPDATE_GOLDEN"):
+        path.write_text(shown)
+    assert shown == path.read_text()
