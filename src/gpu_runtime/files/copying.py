@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpu_runtime.files.attributes import Losses, Named, keep_attributes, keep_attributes_of
 from gpu_runtime.files.clearing import clear_root
 from gpu_runtime.files.durability import sync_file_system
-from gpu_runtime.files.failure import FilesError, Full, Parts, shown, stopping_at
+from gpu_runtime.files.failure import FilesError, Full, Parts, printable, stopping_at
 from gpu_runtime.files.folders import Folder, folder_below, folders_of, names_in, root_folder
 from gpu_runtime.files.progress import Progress
 from gpu_runtime.files.reporting import Reporter
@@ -82,7 +82,9 @@ class _Copying:
         if (progress.files, progress.bytes) != (progress.files_total, progress.bytes_total):
             raise FilesError(f"the source changed while it was copied: {progress.line}")
         for lost, files in sorted(self._losses.items()):
-            self._reporter.say(f"could not keep the {lost} ({files} times): the target or this user does not allow it")
+            self._reporter.write_line(
+                f"could not keep the {lost} ({files} times): the target or this user does not allow it"
+            )
         with stopping_at("write to disk", ()):
             sync_file_system(self._target)
 
@@ -111,7 +113,7 @@ class _Copying:
                 os.mkdir(name, stat.S_IRWXU, dir_fd=copy)
                 return
             if kind := SKIPPED.get(stat.S_IFMT(was.st_mode)):
-                self._reporter.say(f"skipped {kind} {shown(parts)}")
+                self._reporter.write_line(f"skipped {kind} {printable(parts)}")
                 return
             if not self._link(was, parts, copy):
                 self._copy_file(folder.fd, parts, copy, was)
@@ -181,4 +183,4 @@ def _version(seen: os.stat_result) -> tuple[int, int, int]:
 
 
 def _changed(parts: Parts) -> FilesError:
-    return FilesError(f"{shown(parts)} changed while it was copied")
+    return FilesError(f"{printable(parts)} changed while it was copied")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 Parts = tuple[str, ...]
 """A path below a folder, name by name. Bytes that are not UTF-8 are surrogates, as os.fsdecode makes them."""
 
-MOST_SHOWN = 400  # characters of a path: the message must fit into a pod's termination message
+LONGEST_PATH = 400  # characters of a path in a message: the message must fit into a pod's termination message
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -30,13 +30,13 @@ def stopping_at(action: str, parts: Parts) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         kind = Full if error.errno in FULL else FilesError
-        raise kind(f"cannot {action} {shown(parts)}: {reason}") from error
+        raise kind(f"cannot {action} {printable(parts)}: {reason}") from error
 
 
-def shown(parts: Parts) -> str:
+def printable(parts: Parts) -> str:
     """The path on one line, whatever is in its names."""
     text = repr("/".join(parts) or ".")
-    if len(text) <= MOST_SHOWN:
+    if len(text) <= LONGEST_PATH:
         return text
-    half = (MOST_SHOWN - 5) // 2
+    half = (LONGEST_PATH - 5) // 2
     return f"{text[:half]} ... {text[-half:]}"

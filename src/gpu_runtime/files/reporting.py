@@ -1,4 +1,4 @@
-"""Counts what a copy has done, and says so in regular lines."""
+"""Counts what a copy has done, and writes a line about it every two seconds."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ EVERY_SECONDS = 2.0
 
 
 class Reporter:
-    """Says one line at the start, at most one every two seconds, and one at the end."""
+    """Writes one line at the start, at most one every two seconds, and one at the end."""
 
-    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.say = say
+    def __init__(self, write_line: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self.write_line = write_line
         self.progress = Progress(0, 0, 0, 0)
         self._clock = clock
-        self._said_at = 0.0
+        self._written_at = 0.0
 
     def begin(self, files: int, size: int) -> None:
         self.progress = Progress(0, files, 0, size)
-        self._say_progress()
+        self._write_progress()
 
     def file_copied(self) -> None:
         self.progress = self.progress._replace(files=self.progress.files + 1)
-        self._say_in_time()
+        self._write_if_due()
 
     def bytes_copied(self, count: int) -> None:
         self.progress = self.progress._replace(bytes=self.progress.bytes + count)
-        self._say_in_time()
+        self._write_if_due()
 
     def done(self) -> Progress:
-        self.say(self.progress.done_line)
+        self.write_line(self.progress.done_line)
         return self.progress
 
-    def _say_in_time(self) -> None:
-        if self._clock() - self._said_at >= EVERY_SECONDS:
-            self._say_progress()
+    def _write_if_due(self) -> None:
+        if self._clock() - self._written_at >= EVERY_SECONDS:
+            self._write_progress()
 
-    def _say_progress(self) -> None:
-        self._said_at = self._clock()
-        self.say(self.progress.line)
+    def _write_progress(self) -> None:
+        self._written_at = self._clock()
+        self.write_line(self.progress.line)

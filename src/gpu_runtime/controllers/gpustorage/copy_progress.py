@@ -23,27 +23,27 @@ class CopyProgress:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[str, tuple[float, Progress | None]] = {}
-        """By UID of the storage: when its log was read last, and what it said."""
+        self._last_read: dict[str, tuple[float, Progress | None]] = {}
+        """By UID of the storage: when its log was read last, and the progress that it showed."""
 
     async def of(self, storage_uid: str, pod: Key) -> Progress | None:
-        """The last known progress. None when the log says nothing, or cannot be read now."""
-        read_at, known = self._known.get(storage_uid, (float("-inf"), None))
+        """The last known progress. None when the log shows none, or cannot be read now."""
+        read_at, known = self._last_read.get(storage_uid, (float("-inf"), None))
         now = self._clock.monotonic()
         if now - read_at >= EVERY_SECONDS:
             known = await self.read(pod) or known
-            self._known[storage_uid] = now, known
+            self._last_read[storage_uid] = now, known
         return known
 
     async def read(self, pod: Key) -> Progress | None:
-        """What the log says now."""
+        """The progress that the log shows now."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 lines = await last_lines(self._client, pod, CONTAINER, LINES)
         except (KubeError, TimeoutError):
             return None
-        said = [progress for line in lines if (progress := parse_progress(line)) is not None]
-        return said[-1] if said else None
+        parsed = [progress for line in lines if (progress := parse_progress(line)) is not None]
+        return parsed[-1] if parsed else None
 
     def forget(self, storage_uid: str) -> None:
-        self._known.pop(storage_uid, None)
+        self._last_read.pop(storage_uid, None)

@@ -159,8 +159,8 @@ class JobPrepare:
         if not copies or running is None:
             return observed(storage, attempt, job, own, None)
         known = await self.progress.of(storage.metadata.uid, running.metadata.key)
-        said = observed(storage, attempt, job, own, known)
-        return Prepared(said.status, said.condition, again=EVERY_SECONDS)
+        seen = observed(storage, attempt, job, own, known)
+        return Prepared(seen.status, seen.condition, again=EVERY_SECONDS)
 
     async def _list(self, resource: Resource[T], storage: GPUStorage) -> list[T]:
         """The Jobs or pods of the storage, live. One that cannot be read may be at work, so nothing goes on then."""
