@@ -71,7 +71,7 @@ async def mounts(bench: Bench) -> None:
     for number in range(COUNTED):
         await bench.create("/api/v1/persistentvolumes", volume(f"data-{number}"))
         await bench.post("/gpu-storages", {"name": f"data-{number}", "size": "1Gi"})
-    while any(not each.get("status", {}).get("mountable") for each in await data(bench)):
+    while any(not each.get("status", {}).get("mountable") for each in await data(bench)):  # noqa: ASYNC110
         await asyncio.sleep(0.5)
     plain, without = await hand_overs(bench, range(COUNTED), {})
     mounted, attached = await hand_overs(bench, range(COUNTED, 2 * COUNTED), {"mountPath": "/data"})

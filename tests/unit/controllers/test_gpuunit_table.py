@@ -39,6 +39,7 @@ SEEDED = SEEDED.labelled({OPERATION: SEEDING.name})
 SEEDED_DEPLOYMENT = available(children_of(SEEDED, GPUUnit)["Deployment"]).at_generation(1)
 
 MOUNTING = DEMO.mounting("data")
+MOUNT_CREATES = ("create Deployment demo", "create NetworkPolicy demo", "create Service demo")
 MOUNTED = children_of(MOUNTING, GPUUnit)["Deployment"].with_uid("deployment-uid").at_generation(1)
 MOUNTED = available(MOUNTED).annotated({REVISION: "1"})
 WITHOUT_PODS = children_of(MOUNTING, GPUUnit)["Deployment"].with_uid("deployment-uid").at_generation(1)
@@ -172,20 +173,18 @@ UNIT_ROWS: dict[str, Row] = {
         raises=Terminal,
     ),
     "a unit with a free storage takes it, and gets its pod by a change of its Deployment": Row(
-        [MOUNTING, DATA], [*CREATES, "patch GPUStorage data", "patch Deployment demo"], again=2.0
+        [MOUNTING, DATA], [*MOUNT_CREATES, "patch GPUStorage data", "patch Deployment demo"], again=2.0
     ),
     "a unit that holds its storage gets its pod without another write to the storage": Row(
-        [MOUNTING, HELD], [*CREATES, "patch Deployment demo"], again=2.0
+        [MOUNTING, HELD], [*MOUNT_CREATES, "patch Deployment demo"], again=2.0
     ),
     "a unit whose spec was changed confirms by a write that it holds its storage": Row(
         [MOUNTING.at_generation(2), HELD],
-        [*CREATES, "patch GPUStorage data", "patch Deployment demo"],
+        [*MOUNT_CREATES, "patch GPUStorage data", "patch Deployment demo"],
         again=2.0,
     ),
     "a unit with a storage that does not exist has a Deployment without pods and waits": Row(
-        [MOUNTING],
-        [*CREATES, "status GPUUnit demo"],
-        *("Progressing", "StorageNotReady", "storage data does not exist: create it"),
+        [MOUNTING], MOUNT_CREATES, again=2.0
     ),
     "a unit that waits for a storage says so once its Deployment is 2 s old": Row(
         [MOUNTING, WITHOUT_PODS, SERVICE, POLICY],
@@ -203,7 +202,7 @@ UNIT_ROWS: dict[str, Row] = {
         *("Progressing", "StorageNotReady", "storage data is being deleted"),
     ),
     "a unit keeps a storage that is being deleted, and mounts it": Row(
-        [MOUNTING, HELD.being_deleted()], [*CREATES, "patch Deployment demo"], again=2.0
+        [MOUNTING, HELD.being_deleted()], [*MOUNT_CREATES, "patch Deployment demo"], again=2.0
     ),
     "a unit whose storage cannot be mounted yet waits in the words of the storage": Row(
         [MOUNTING, UNFILLED, WITHOUT_PODS, SERVICE, POLICY],
@@ -275,6 +274,17 @@ HAND_OVER_ROWS: dict[str, Row] = {
         [ADMITTED, STOCK, STOCK_DEPLOYMENT],
         ["status GPUUnit demo"],
         *("Progressing", "AwaitingStock", "stock unit runtime-stock/stock-1 is not released yet"),
+        again=5.0,
+    ),
+    "a unit with mounts gets its Deployment, without replicas, while the pod of its stock ends": Row(
+        [ADMITTED.mounting("data"), STOCK_DEPLOYMENT, a_pod(STOCK, STOCK_DEPLOYMENT)],
+        ["delete Deployment stock-1", "create Deployment demo"],
+        again=2.0,
+    ),
+    "a unit with mounts gets no pod while the pod of its stock ends": Row(
+        [ADMITTED.mounting("data"), HELD, WITHOUT_PODS, a_pod(STOCK, STOCK_DEPLOYMENT)],
+        ["status GPUUnit demo"],
+        *("Progressing", "AwaitingStock", "the pod of stock unit runtime-stock/stock-1 has not ended yet"),
         again=5.0,
     ),
     "an admitted unit whose stock is gone ends the stock's Deployment and waits for its pod": Row(

@@ -18,6 +18,7 @@ from gpu_runtime.controllers.gpustorage import deletion, judge, mounters
 from gpu_runtime.controllers.gpuunit.reconcile import GPUUnitReconciler
 from gpu_runtime.controllers.gpuunit.storage_gate import StorageGate
 from gpu_runtime.kube import children
+from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import identity
 from gpu_runtime.service.storages import reservations
 from gpu_runtime.service.storages.reservations import Reservations
@@ -50,13 +51,14 @@ def read_the_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def deployment_first(patch: pytest.MonkeyPatch) -> None:
-    before = GPUUnitReconciler._before_mount
+    before = ChildWriter.ensure
 
-    async def late(self: GPUUnitReconciler, unit: Any, wanted: Any, live: Any) -> Any:
-        await before(self, unit, wanted, live)
-        return await self.storages.client.get(DEPLOYMENTS, unit.metadata.key)
+    async def newest(self: Any, parent: Any, resource: Any, desired: Any, cache: Any, seen: Any = None) -> Any:
+        if seen is not None:
+            seen = await self.children.client.get(DEPLOYMENTS, seen.metadata.key)
+        return await before(self, parent, resource, desired, cache, seen)
 
-    patch.setattr(GPUUnitReconciler, "_before_mount", late)
+    patch.setattr(ChildWriter, "ensure", newest)
 
 
 def free_by_version(patch: pytest.MonkeyPatch) -> None:
@@ -114,12 +116,10 @@ def mount_by_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def create_without_replicas(patch: pytest.MonkeyPatch) -> None:
-    before = GPUUnitReconciler._before_mount
-
-    async def at_once(self: GPUUnitReconciler, unit: Any, wanted: Any, live: Any) -> Any:
-        if live is not None:
-            return await before(self, unit, wanted, live)
-        return await self.storages.open(unit)
+    async def at_once(self: GPUUnitReconciler, seen: Any) -> Any:
+        if seen.workload is None and self._mounts(seen.unit):
+            await self.storages.open(seen.unit)
+        return seen
 
     patch.setattr(GPUUnitReconciler, "_before_mount", at_once)
 
@@ -299,7 +299,7 @@ def kubectl_gives_the_mount_back_while_the_storage_is_being_freed(scene: Storage
 
 def an_old_cache_still_shows_a_deleted_unit(scene: StorageScene) -> None:
     scene.run("create b")
-    scene.run("unit b")  # ends its stock
+    scene.run("stock")  # its pod ends
     scene.run("garbage collector")
     late = scene.run("unit b", until="create Deployment")
     scene.run("delete b")

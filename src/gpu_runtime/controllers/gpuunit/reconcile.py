@@ -22,7 +22,7 @@ from gpu_runtime.api.v1alpha1.stock_batch import ordinal_of, seen_listed
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, Service
-from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, Deployment
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS
 from gpu_runtime.controllers.gpuunit.admitter import Admitter, Settled
 from gpu_runtime.controllers.gpuunit.readiness import Observed, readiness, status
 from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, pod_size
@@ -63,12 +63,13 @@ class GPUUnitReconciler:
         seen = self._observed(unit)
         blocked: Blocked | None = None
         try:
-            if not is_stock(unit, self.settings) and seen.workload is None:
+            if is_stock(unit, self.settings):
+                await self.gate.before(unit)
+            elif not self._asks_for_pod(seen):
                 await self.admitter.admit(unit)
                 await self._end_stock(unit)
+                seen = await self._before_mount(seen)
                 await self.admitter.release(unit)
-            elif is_stock(unit, self.settings):
-                await self.gate.before(unit)
             size = self._specification(unit)
             await self._network(unit)
             seen = replace(seen, service=await self._service(unit), access_url=access_url(unit, self.settings))
@@ -141,22 +142,31 @@ class GPUUnitReconciler:
         unit = seen.unit
         live = seen.workload.deployment if seen.workload else None
         wanted = deployment(unit, size, self.settings, live)
-        if unit.spec.storageMounts and not is_stock(unit, self.settings):
-            live = await self._before_mount(unit, wanted, live)
+        if live is not None and self._mounts(unit) and changes(live, wanted):
+            await self.storages.open(unit)
         with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
             made = await self.children.ensure(unit, DEPLOYMENTS, wanted, self.caches.deployments, live)
         return self.caches.workload(unit.metadata, made)
 
-    async def _before_mount(self, unit: GPUUnit, wanted: Deployment, live: Deployment | None) -> Deployment:
-        """The Deployment that may be changed to `wanted`, which mounts storages.
+    async def _before_mount(self, seen: Observed) -> Observed:
+        """Makes the Deployment of a unit with mounts, without replicas.
 
-        It is created without replicas: the creation of one that mounts could come late, when the storages belong to
-        another unit, and nothing could prevent it. A change can be prevented, by its version.
+        The creation of a Deployment that mounts could come late, when the storages belong to another unit, and nothing
+        could prevent it. A change can be prevented, by its version. It is made while the pod of the stock still ends.
         """
-        if live is None:
-            without_pod = replace_fields(wanted, spec=replace_fields(wanted.spec, replicas=0))
-            with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
-                live = await self.children.ensure(unit, DEPLOYMENTS, without_pod, self.caches.deployments)
-        if changes(live, wanted):
-            await self.storages.open(unit)
-        return live
+        unit = seen.unit
+        if seen.workload is not None or not self._mounts(unit):
+            return seen
+        wanted = deployment(unit, self._specification(unit), self.settings, None)
+        without_pod = replace_fields(wanted, spec=replace_fields(wanted.spec, replicas=0))
+        with reported_as(UNIT_DEPLOYMENT_SYNC_FAILED):
+            made = await self.children.ensure(unit, DEPLOYMENTS, without_pod, self.caches.deployments)
+        return replace(seen, workload=self.caches.workload(unit.metadata, made))
+
+    def _asks_for_pod(self, seen: Observed) -> bool:
+        """Whether the Deployment exists, and not only to be given its mounts and its pod later."""
+        workload = seen.workload
+        return workload is not None and not (self._mounts(seen.unit) and workload.deployment.spec.replicas == 0)
+
+    def _mounts(self, unit: GPUUnit) -> bool:
+        return bool(unit.spec.storageMounts) and not is_stock(unit, self.settings)

@@ -90,6 +90,7 @@ class StorageScene:
             "unit a": lambda: self.reconcile_one("gpuunit", "a"),
             "unit b": lambda: self.reconcile_one("gpuunit", "b"),
             "unit c": lambda: self.reconcile_one("gpuunit", "c"),
+            "stock": lambda: self.reconcile_one("gpuunit", "stock-0", PLATFORM.stock_namespace),
             "storage s1": lambda: self.reconcile_one("gpustorage", "s1"),
             "storage s1 again": lambda: self.reconcile_one("gpustorage", "s1"),
             "storage s2": lambda: self.reconcile_one("gpustorage", "s2"),
