@@ -15,7 +15,11 @@ from local.walkthroughs.site import Site, fresh_site
 from realkube.site import INDEX_VARIABLE
 from realkube.site import Site as Place
 
-pytest.register_assert_rewrite("local.walkthroughs.test_failures", "local.walkthroughs.test_walkthroughs")
+pytest.register_assert_rewrite(
+    "local.walkthroughs.test_failures",
+    "local.walkthroughs.test_storage",
+    "local.walkthroughs.test_walkthroughs",
+)
 
 CLUSTER = "5"  # not the one that somebody may have running
 RUNNING = "GPU_RUNTIME_TEST_CLUSTER"

@@ -59,9 +59,9 @@ class Site:
         return not any(FAKE_NODE in node["metadata"].get("annotations", {}) for node in self.items("/api/v1/nodes"))
 
     @staticmethod
-    def clear(kubernetes: Access) -> None:
-        """Makes a cluster that was used before as good as new."""
-        for plural in ("gpuunits", "stockpools", "operations"):
+    def clear(kubernetes: Access, *kinds: str) -> None:
+        """Removes what earlier runs left of these kinds."""
+        for plural in kinds:
             listed = kubernetes.request("GET", f"{OURS}/{plural}")
             for each in listed.body["items"] if listed.status == 200 else ():
                 meta = each["metadata"]
@@ -78,9 +78,11 @@ def fresh_site(
 ) -> Iterator[Site]:
     """An installation without a past, on the embedded cluster or on the one of a kubeconfig."""
     if cluster is not None:
-        Site.clear(Access.of_kubeconfig(cluster, folder))
+        Site.clear(Access.of_kubeconfig(cluster, folder), "gpuunits", "stockpools", "operations")
     options = ("--kubeconfig", str(cluster)) if cluster is not None else ()
     with running_up(folder / "data", *options) as up:
+        if cluster is not None:
+            Site.clear(up.kubernetes(folder), "gpustorages")  # their controller deletes the data
         yield Site(up, Shell(up.url, up.kubeconfig, folder, memory, left_out), up.kubernetes(folder))
 
 
