@@ -7,7 +7,7 @@ from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.api.v1alpha1.crds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction, GPUFunctionSpec, WorkerUnit
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStorageSpec
-from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, StorageMount
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation, OperationSpec, OperationStatus
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec
 from gpu_runtime.api.v1alpha1.template import EnvVar, Port, RuntimeTemplate
@@ -33,6 +33,7 @@ GPU_UNIT_SAMPLE = GPUUnit(
         memory="256Mi",
         template=_SERVE_FILES,
         access=Access(primaryPort="http"),
+        storageMounts=[StorageMount(name="storage-sample", mountPath="/workspace/cache")],
     ),
 )
 
