@@ -11,6 +11,7 @@ from equipment.mutation import mutant
 from equipment.world import MakeConfigMap
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.kube import (
+    AlreadyExists,
     ByAnnotation,
     Children,
     ChildWriter,
@@ -126,6 +127,29 @@ async def test_a_child_that_is_created_after_its_owner_was_deleted_is_deleted_ag
     with pytest.raises(OwnerGone, match=r"ConfigMap .*/owner was deleted while its ConfigMap was created"):
         await ensuring
     assert not await is_there(client, child.metadata.key)
+
+
+@mutant("kube/child_writer.py", "        if not self.children.ownership.is_collected:\n", "        if False:\n")
+async def test_a_child_that_is_only_ever_created_is_deleted_again_too_when_its_owner_is_gone(
+    client: Client, proxied: Client, fault_proxy: FaultProxy, owner: ConfigMap
+) -> None:
+    held = fault_proxy.on(creates("configmaps")).hold()
+    child = a_child(owner, (HOLD,))
+    creating = asyncio.create_task(a_writer(proxied).create(owner, CONFIG_MAPS, child, nothing_cached()))
+    await held.arrived()
+    await client.delete(CONFIG_MAPS, owner.metadata.key)
+    held.release()
+    with pytest.raises(OwnerGone):
+        await creating
+    assert not await is_there(client, child.metadata.key)
+
+
+async def test_create_never_changes_a_child_that_is_there(client: Client, owner: ConfigMap) -> None:
+    writer = a_writer(client)
+    made = await writer.create(owner, CONFIG_MAPS, a_child(owner, text="1"), nothing_cached())
+    with pytest.raises(AlreadyExists):
+        await writer.create(owner, CONFIG_MAPS, a_child(owner, text="2"), nothing_cached())
+    assert await client.get(CONFIG_MAPS, made.metadata.key) == made
 
 
 @mutant("kube/child_writer.py", "                child = live\n", "")

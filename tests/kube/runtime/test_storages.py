@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from equipment.fault_proxy import FaultProxy, watches, writes
+from equipment.fault_proxy import FaultProxy, creates, watches, writes
 from equipment.servers import ApiServer, fresh_namespace
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
@@ -264,6 +264,22 @@ async def namespace_gone(client: Client, name: str) -> bool:
     except NotFound:
         return True
     return False
+
+
+async def test_a_claim_that_comes_after_the_deletion_of_its_storage_goes_again(
+    world: StorageWorld, proxied: Client, fault_proxy: FaultProxy
+) -> None:
+    await world.add_class()
+    held = fault_proxy.on(creates("persistentvolumeclaims"), times=1).hold()
+    async with reconciling(proxied) as late:
+        await world.create()
+        await held.arrived()
+        async with reconciling(world.client):
+            await world.client.delete(GPU_STORAGES, world.key)
+            await eventually(lambda: is_gone(world.client, world.key), what="the storage is gone")
+        held.release()
+        await at_rest(late)
+        await world.gone()
 
 
 @asynccontextmanager
