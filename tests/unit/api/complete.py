@@ -149,6 +149,7 @@ COMPLETE_GPU_STORAGE = GPUStorage(
         prepare=PrepareStatus(
             phase="Failed",
             jobName="job",
+            jobUID="job-uid",
             observedDigest="abc",
             recoveryPhase="Required",
             message="exit code 1",

@@ -27,7 +27,7 @@ from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube import Manager
 from gpu_runtime.kube.builtin import NAMESPACES, Namespace
 from gpu_runtime.kube.client import Query, document_of
-from gpu_runtime.kube.errors import KubeError, NotFound, Terminal
+from gpu_runtime.kube.errors import KubeError, NotFound, RetryAfter, Terminal
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.errors import ServiceError
 from gpu_runtime.rest.request_validation import parse
@@ -133,10 +133,9 @@ class StorageScene:
 
     def rest(self) -> None:
         """Runs everything that is not a request until nothing changes."""
-        loops = (self.sweep, self.reconcile, self.kubernetes.run, self.kubernetes.collect)
         for _ in range(MOST_PASSES):
             before = self.api._version
-            for work in loops:
+            for work in self.at_rest():
                 last = Process(work.__name__, work)
                 while not last.done:
                     self.step(last)
@@ -144,14 +143,22 @@ class StorageScene:
                 return
         raise self._violation("the controllers never come to rest")
 
+    def at_rest(self) -> tuple[Callable[[], Awaitable[Any]], ...]:
+        """What runs when all requests have ended."""
+        return (self.sweep, self.reconcile, self.kubernetes.run, self.kubernetes.collect)
+
     # What must hold after every step.
 
-    def check(self) -> None:
+    def writers(self) -> dict[str, list[str]]:
+        """By claim: the units with a pod that mounts it."""
         writers: dict[str, list[str]] = {}
         for pod in self.api.of_kind("Pod"):
             for claim in claims_of(pod):
                 writers.setdefault(claim, []).append(pod["metadata"]["labels"]["runtime.lokiwager.io/unit"])
-        for claim, units in writers.items():
+        return writers
+
+    def check(self) -> None:
+        for claim, units in self.writers().items():
             if len(units) > 1:
                 raise self._violation(f"{claim} has two writers: {units}")
             if self.api.find("PersistentVolumeClaim", claim) is None:
@@ -176,7 +183,7 @@ class StorageScene:
     def check_end(self) -> None:
         """What people wait for, when all requests have ended."""
         units = {unit.metadata.name: unit for unit in self._units()}
-        running = {pod["metadata"]["labels"]["runtime.lokiwager.io/unit"] for pod in self.api.of_kind("Pod")}
+        running = {pod["metadata"]["labels"].get("runtime.lokiwager.io/unit") for pod in self.api.of_kind("Pod")}
         if any(is_inert(unit) for unit in units.values()):
             raise self._violation("a unit that is neither admitted nor removed")
         for storage in self._storages():
@@ -265,7 +272,7 @@ class StorageScene:
         manager = Manager(client)
         controllers = add_controllers(manager, SETTINGS, clock=self.clock)
         self.api.fill(manager)
-        with suppress(KubeError, Terminal):
+        with suppress(KubeError, Terminal, RetryAfter):
             await controllers[controller]._reconcile(Key(namespace, name))
 
     async def sweep(self) -> None:
