@@ -150,6 +150,9 @@ ROWS: dict[str, Row] = {
         ["status GPUStorage data"],
         *(*RUNNING, "image filler:1 fills the volume"),
     ),
+    "a Job that ran and has no pod any more never counts as one that waits": Row(
+        [named(IMAGED, "Running"), CLAIM, CLASS, resumed(JOB)], ["status GPUStorage data"], *RUNNING
+    ),
     "a Job that completed fills the storage": Row(
         [named(IMAGED, "Running"), CLAIM, CLASS, complete(JOB), a_pod(JOB, "Succeeded", **exited(0))],
         ["status GPUStorage data"],

@@ -122,7 +122,7 @@ def observed(
     if (failed := job.failed) is not None:
         status = _status(storage, attempt, "Failed", failure(storage, job, failed, pods))
         return prepared(storage, _timed(status, job, progress))
-    if any(pod.status.phase in BEGUN for pod in pods):
+    if attempt.ran or any(pod.status.phase in BEGUN for pod in pods):  # "ran" is never taken back
         status = _status(storage, attempt, "Running", progress.line if progress is not None else _activity(storage))
         return prepared(storage, _timed(status, job, progress), _activity(storage))
     waits = startup_progress(pods[0]) if pods else f"Job {job.metadata.name} has no pod yet"
