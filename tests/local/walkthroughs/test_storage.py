@@ -5,6 +5,7 @@ from __future__ import annotations
 from equipment.waiting import eventually_sync
 from local.up.units import insist, page, until_ready
 from local.walkthroughs.site import OURS, Document, Site, ready_condition
+from local.walkthroughs.test_walkthroughs import until_ready_stock
 
 NAMESPACE = "runtime-instance"
 STORAGE = f"{OURS}/namespaces/{NAMESPACE}/gpustorages/model-cache"
@@ -25,6 +26,7 @@ def test_data_stays_when_its_unit_goes_and_goes_with_its_storage(site: Site) -> 
     assert created.json["data"]["phase"] == "Pending"
     storage = site.until_phase(STORAGE, "Ready")
     check_claim(site, storage, "20Gi")
+    until_ready_stock(site, 1)
     inspected = steps.step("inspect the storage object and the PVC")
     assert inspected is None or inspected.text.count("model-cache") > 3
 
