@@ -18,6 +18,7 @@ from realkube.site import Site as Place
 pytest.register_assert_rewrite(
     "local.walkthroughs.test_failures",
     "local.walkthroughs.test_storage",
+    "local.walkthroughs.test_storage_failures",
     "local.walkthroughs.test_walkthroughs",
 )
 

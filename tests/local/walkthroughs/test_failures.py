@@ -63,6 +63,14 @@ class Thing:
         assert (ready["status"], ready["reason"]) == ("False", "PodStartupFailed")
         self._until_told(cause)
 
+    def until_waiting(self, reason: str, *causes: str) -> None:
+        """Not ready yet for this reason, and nothing has failed."""
+        eventually_sync(
+            lambda: self._until("Progressing")["reason"] == reason, what=f"{self.kind} {self.name} is {reason}"
+        )
+        for cause in causes:
+            self._until_told(cause)
+
     def until_ready(self) -> None:
         """Ready, and no word is left of what kept it."""
         ready = self._until("Ready")
