@@ -209,6 +209,11 @@ UNIT_ROWS: dict[str, Row] = {
         ["status GPUUnit demo"],
         *("Progressing", "StorageNotReady", "storage data is not ready: copied 1 of 2 files"),
     ),
+    "a unit that waits for a storage which it holds writes nothing to it: each write would wake it again": Row(
+        [MOUNTING.at_generation(2), UNFILLED, WITHOUT_PODS, SERVICE, POLICY],
+        ["status GPUUnit demo"],
+        *("Progressing", "StorageNotReady", "storage data is not ready: copied 1 of 2 files"),
+    ),
     "a record that cannot be read is nobody's": Row(
         [MOUNTING, DATA.annotated({ATTACHED_TO: "{"}), WITHOUT_PODS, SERVICE, POLICY],
         ["status GPUUnit demo"],

@@ -46,37 +46,37 @@ class StorageGate:
     async def open(self, unit: GPUUnit) -> None:
         """Returns if the unit holds all of its storages and each can be mounted; raises Blocked otherwise.
 
-        A change of a storage triggers the next reconcile of the units that mount it.
+        A change of a storage triggers the next reconcile of the units that mount it. So a unit that waits writes a
+        record once, and never again: each write would trigger it again at once.
         """
         names = sorted(mount.name for mount in unit.spec.storageMounts)
         with reported_as(STORAGE_NOT_READY):
             await self._confirm(unit)
-            held = [await self._hold(unit, name) for name in names]
-        for storage in held:
-            if not storage.status.mountable:
-                raise waiting(STORAGE_NOT_READY, f"storage {storage.metadata.name} is not ready: {_state(storage)}")
-            if not is_out_of_the_way(storage):
-                raise waiting(
-                    STORAGE_NOT_READY, f"the pod that serves files of storage {storage.metadata.name} is ending"
-                )
+            found = [await self._find(unit, name) for name in names]
+        for storage, _ in found:
+            _check_usable(storage)
+        # A unit whose spec never changed has mounted its storages since it exists, and nobody frees them.
+        if unit.metadata.generation > 1:
+            with reported_as(STORAGE_NOT_READY):
+                for storage in [storage for storage, is_new in found if not is_new]:
+                    await self._annotate(storage, {})
 
-    async def _hold(self, unit: GPUUnit, name: str) -> GPUStorage:
-        """The storage, held by this unit. A unit that was made with kubectl reserves it here."""
+    async def _find(self, unit: GPUUnit, name: str) -> tuple[GPUStorage, bool]:
+        """The storage, held by this unit, and whether it was reserved just now, as for a unit made with kubectl."""
         try:
             storage = await self.client.get(GPU_STORAGES, Key(unit.metadata.namespace, name))
         except NotFound as error:
             raise waiting(STORAGE_NOT_READY, f"storage {name} does not exist: create it") from error
         holder = attachment_of(storage.metadata)
         if holds(holder, unit.metadata):
-            # A unit whose spec never changed has mounted its storages since it exists, and nobody frees them.
-            return storage if unit.metadata.generation == 1 else await self._annotate(storage, {})
+            return storage, False
         if holder is not None:
             raise waiting(STORAGE_NOT_READY, f"storage {name} is in use by {holder}: one unit can mount it at a time")
         if storage.metadata.deletionTimestamp is not None:
             raise waiting(STORAGE_NOT_READY, f"storage {name} is being deleted")
         since = self.clock.now().replace(microsecond=0)
         record = attached_to(Attachment(unit=unit.metadata.name, uid=unit.metadata.uid, since=since))
-        return await self._annotate(storage, record)
+        return await self._annotate(storage, record), True
 
     async def _confirm(self, unit: GPUUnit) -> None:
         """Checks that the unit still is as the cache shows it: who frees its storages has looked at the unit."""
@@ -91,6 +91,14 @@ class StorageGate:
         """Writes the record. Even an equal one is a change: who is about to free the storage gets a Conflict."""
         patch = {"metadata": {**identity(storage.metadata), "annotations": {**record, FENCE: self.fence()}}}
         return await self.client.patch(GPU_STORAGES, storage.metadata.key, patch)
+
+
+def _check_usable(storage: GPUStorage) -> None:
+    """Raises Blocked while the storage cannot be mounted."""
+    if not storage.status.mountable:
+        raise waiting(STORAGE_NOT_READY, f"storage {storage.metadata.name} is not ready: {_state(storage)}")
+    if not is_out_of_the_way(storage):
+        raise waiting(STORAGE_NOT_READY, f"the pod that serves files of storage {storage.metadata.name} is ending")
 
 
 def _state(storage: GPUStorage) -> str:
