@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpu_runtime.api.meta.quantity import Quantity
@@ -99,6 +99,12 @@ class RuntimePod:
             volumes.append(pod.Volume(name=f"storage-{number}", persistentVolumeClaim=claim))
             mounts.append(pod.VolumeMount(name=f"storage-{number}", mountPath=mount.mountPath, readOnly=mount.readOnly))
         return volumes, mounts
+
+
+def all_tolerations(specs: Iterable[SpecSettings]) -> list[pod.Toleration]:
+    """The tolerations of all flavours, each once: a volume may be bound to a node that only units tolerate."""
+    every = [each for settings in specs for each in tolerations(settings)]
+    return [each for index, each in enumerate(every) if each not in every[:index]]
 
 
 def tolerations(settings: SpecSettings) -> list[pod.Toleration]:

@@ -195,7 +195,7 @@ ROWS: dict[str, Row] = {
             failed(JOB, "DeadlineExceeded", "Job was active longer than specified deadline"),
         ],
         ["status GPUStorage data"],
-        *(*FAILED, "not finished within 21600 s, its deadline; at last: Pod x cannot be scheduled: no memory"),
+        *(*FAILED, "not finished within its deadline of 21600 s; last state: Pod x cannot be scheduled: no memory"),
         events=["Warning StoragePrepareFailed"],
     ),
     "a failure whose pod is gone tells what the Job says": Row(
@@ -237,7 +237,7 @@ ROWS: dict[str, Row] = {
             a_pod(JOB, "Running", "old-pod"),
         ],
         ["status GPUStorage data"],
-        *(*PENDING, "pod old-pod of an earlier attempt still ends"),
+        *(*PENDING, "pod old-pod of an earlier attempt is still ending"),
     ),
     "a recovery that is asked for by hand while an attempt runs waits for its end": Row(
         [named(IMAGED).annotated({STORAGE_RECOVERY_NONCE: "n1"}), CLAIM, CLASS, resumed(JOB), a_pod(JOB, "Running")],

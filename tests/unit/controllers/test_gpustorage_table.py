@@ -128,7 +128,7 @@ ROWS: dict[str, Row] = {
     "a provisioner that does not answer is named": Row(
         [STORAGE, created(CLAIM, 90), CLASS],
         ["status GPUStorage data"],
-        *("Pending", "StoragePending", "has neither made a volume nor told why: check that it runs"),
+        *("Pending", "StoragePending", "has made no volume and reported no error: check that it runs"),
         again=45.0,
     ),
     "a provisioner that fails is quoted, with its last words": Row(
@@ -253,7 +253,7 @@ ROWS: dict[str, Row] = {
     "a size of nothing gets no claim": Row(
         [STORAGE.size("0"), CLASS],
         ["status GPUStorage data"],
-        *("Failed", "StorageInvalidSpec", "spec.size: '0' is nothing"),
+        *("Failed", "StorageInvalidSpec", "spec.size: '0' is not a size"),
         status={"claimName": None},
         events=["Warning StorageInvalidSpec"],
         raises=Terminal,

@@ -33,7 +33,10 @@ RETRY_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class StorageAccessor:
-    """Its pod reads only, so a pod that ends late endangers no data. It can keep a volume from another node, though."""
+    """Runs the pod that serves the files.
+
+    The pod only reads, so data is safe while it ends. But until it is gone, no other node can mount the volume.
+    """
 
     client: Client
     caches: Caches
@@ -41,14 +44,13 @@ class StorageAccessor:
     settings: ControllerManagerSettings
 
     async def run(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Accessible:
+        """Starts or ends the pod. `claim` is the claim if it can be mounted and is filled; otherwise None."""
         try:
             with reported_as(STORAGE_ACCESSOR_FAILED):
                 return await self._serve(storage, claim)
         except Blocked as blocked:
-            outcome = blocked.outcome
-            return self._told(
-                storage, "Failed", outcome.reason, outcome.message, again=blocked.seconds or RETRY_SECONDS
-            )
+            reason, message = blocked.outcome.reason, blocked.outcome.message
+            return self._accessible(storage, "Failed", reason, message, blocked.seconds or RETRY_SECONDS)
 
     async def _serve(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Accessible:
         if not storage.spec.accessor.enabled:
@@ -56,28 +58,28 @@ class StorageAccessor:
             key = resources.accessor_key(storage)
             await self.children.remove(storage, SERVICES, key, self.caches.services)
             await self.children.remove(storage, NETWORK_POLICIES, key, self.caches.policies)
-            return self._told(storage, "Disabled", STORAGE_ACCESSOR_DISABLED, "not asked for")
+            return self._accessible(storage, "Disabled", STORAGE_ACCESSOR_DISABLED, "not asked for")
         if (holder := attachment_of(storage.metadata)) is not None:
             return await self._yield_to(storage, holder)
-        # A volume that waits for its first consumer has no files, and is made where that consumer runs: a unit must be
-        # the first, or the volume may end on a node without GPUs.
+        # A volume that waits for its first consumer has no files, and is made on the node of that consumer. A unit must
+        # be the first consumer: otherwise the volume may end up on a node without GPUs.
         if claim is None or not claim.is_bound:
             await self._end_pod(storage)
-            return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, "its volume has no files yet")
+            return self._accessible(storage, "Pending", STORAGE_ACCESSOR_PENDING, "its volume has no files yet")
         return self._reported(storage, await self._ensure(storage, claim))
 
     async def _yield_to(self, storage: GPUStorage, holder: Attachment) -> Accessible:
-        """Yielded is said once the pod is gone: the holder's own pod waits for it, on whatever node it will run."""
+        """Reports Yielded only after the pod is gone: the holder's pod waits for that before it starts."""
         if _has_yielded(storage):
-            await self._end_pod(storage)  # of a creation that came late
+            await self._end_pod(storage)  # a late create request may have made the Deployment again
         elif not await self.end(storage):
             message = f"its pod is ending, because {holder} gets the volume"
-            return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, message)
+            return self._accessible(storage, "Pending", STORAGE_ACCESSOR_PENDING, message)
         message = f"{holder} holds the storage; its files are served again when it is free"
-        return self._told(storage, "Pending", STORAGE_ACCESSOR_YIELDED, message)
+        return self._accessible(storage, "Pending", STORAGE_ACCESSOR_YIELDED, message)
 
     async def _ensure(self, storage: GPUStorage, claim: PersistentVolumeClaim) -> Workload:
-        """The policy first: the pod is never reachable without it."""
+        """Creates the policy first: the pod is never reachable without it."""
         policy = resources.network_policy(storage, self.settings)
         await self.children.ensure(storage, NETWORK_POLICIES, policy, self.caches.policies)
         await self.children.ensure(storage, SERVICES, resources.service(storage), self.caches.services)
@@ -87,32 +89,35 @@ class StorageAccessor:
 
     def _reported(self, storage: GPUStorage, workload: Workload) -> Accessible:
         if workload.complete:
-            return self._told(storage, "Ready", STORAGE_ACCESSOR_READY, "its files are served for reading")
+            return self._accessible(storage, "Ready", STORAGE_ACCESSOR_READY, "its files are served for reading")
         if (failure := workload.failure) is not None:
-            return self._told(storage, "Failed", STORAGE_ACCESSOR_FAILED, failure)
-        return self._told(storage, "Pending", STORAGE_ACCESSOR_PENDING, workload.progress)
+            return self._accessible(storage, "Failed", STORAGE_ACCESSOR_FAILED, failure)
+        return self._accessible(storage, "Pending", STORAGE_ACCESSOR_PENDING, workload.progress)
 
-    def _told(
-        self, storage: GPUStorage, phase: AccessorPhase, reason: str, message: str, again: float | None = None
+    def _accessible(
+        self, storage: GPUStorage, phase: AccessorPhase, reason: str, message: str, requeue_after: float | None = None
     ) -> Accessible:
         state = Condition.true if phase == "Ready" else Condition.false
         condition = state(ACCESSOR_READY, reason, message, storage.metadata.generation)
         if phase == "Disabled":
             return Accessible(AccessorStatus(phase=phase), condition)
-        # The address is there from the beginning: while the files are not served, the proxy says why.
+        # The status always names the address: while the files are not served, the proxy says why.
         status = AccessorStatus(
             phase=phase,
             serviceName=resources.accessor_key(storage).name,
             accessURL=resources.access_url(storage, self.settings),
         )
-        return Accessible(status, condition, again)
+        return Accessible(status, condition, requeue_after)
 
     async def _end_pod(self, storage: GPUStorage) -> None:
         key = resources.accessor_key(storage)
         await self.children.remove(storage, DEPLOYMENTS, key, self.caches.deployments)
 
     async def end(self, storage: GPUStorage) -> bool:
-        """By live reads, from the Deployment to its pods: each makes the next."""
+        """Deletes the Deployment; True when live reads show no Deployment, no ReplicaSet and no pod.
+
+        The order of the reads matters: a Deployment makes ReplicaSets, and a ReplicaSet makes pods.
+        """
         try:
             live = await self.client.get(DEPLOYMENTS, resources.accessor_key(storage))
         except NotFound:

@@ -32,7 +32,7 @@ class ClaimKeeper:
     settings: ControllerManagerSettings
 
     async def find(self, storage: GPUStorage) -> PersistentVolumeClaim | None:
-        """The storage's own claim. That a recorded claim is gone is decided by a live read only."""
+        """The storage's own claim. If the cache lacks a claim that the status names, a live read decides."""
         found = self.caches.claims.get(storage.metadata.key)
         if found is None and storage.status.claimName:
             try:
@@ -47,7 +47,7 @@ class ClaimKeeper:
             f"PersistentVolumeClaim {found.metadata.name} no longer belongs to this storage: its annotation "
             f"{STORAGE_UID} is not {storage.metadata.uid}"
         )
-        raise _lost(message, seconds=NAME_CONFLICT_SECONDS)  # a claim without our label changes unseen
+        raise _lost(message, seconds=NAME_CONFLICT_SECONDS)  # no watch shows changes of a claim without our label
 
     async def ensure(self, storage: GPUStorage, found: PersistentVolumeClaim | None) -> PersistentVolumeClaim:
         """The claim after this reconcile. `found` is what `find` returned."""
@@ -56,7 +56,7 @@ class ClaimKeeper:
         if found is not None and found.is_being_deleted:
             raise _lost(
                 f"somebody deleted PersistentVolumeClaim {found.metadata.name}: its data is still there, but nobody "
-                "can mount it; it goes with the storage"
+                "can mount it; the data is deleted with the storage"
             )
         with reported_as(STORAGE_PVC_SYNC_FAILED):
             if found is not None:
@@ -72,7 +72,7 @@ class ClaimKeeper:
             return await self._repair(storage, await self.client.get(CLAIMS, storage.metadata.key))
 
     async def _check_new(self, storage: GPUStorage) -> None:
-        """Raises RetryAfter if the storage has a claim already. A cache that is behind must not make an empty one."""
+        """Raises RetryAfter if the cache is behind: the storage may have had a claim, and a new one would be empty."""
         try:
             live = await self.client.get(GPU_STORAGES, storage.metadata.key)
         except NotFound:
@@ -91,7 +91,7 @@ class ClaimKeeper:
 
 
 def size_of(storage: GPUStorage) -> Quantity:
-    """The size that the spec asks for. Raises Blocked if it asks for none."""
+    """The size in the spec. Raises Blocked if it is not a valid size."""
     try:
         return wanted_size(storage)
     except ValueError as error:
@@ -99,5 +99,5 @@ def size_of(storage: GPUStorage) -> Quantity:
 
 
 def _lost(message: str, seconds: float | None = None) -> Blocked:
-    """Blocked for good: a claim that is made anew would be empty."""
+    """The claim is lost. It is never created again, because a new one would be empty."""
     return Blocked(Readiness("failed", STORAGE_CLAIM_LOST, message), seconds=seconds)

@@ -13,8 +13,8 @@ from gpu_runtime.kube.errors import KubeError
 from gpu_runtime.kube.pod_log import last_lines
 
 EVERY_SECONDS = 5.0
-ANSWER_SECONDS = 3.0  # a log of a node that does not answer must not hold up the worker
-LINES = 20  # between two lines of progress a copy may name files that it skips
+ANSWER_SECONDS = 3.0  # a node that does not answer must not block the worker
+LINES = 20  # a copy may write lines about skipped files between two lines of progress
 
 
 class CopyProgress:

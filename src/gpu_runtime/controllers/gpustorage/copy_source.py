@@ -1,8 +1,12 @@
-"""Holds the storage that another one is filled from: nobody may write it meanwhile.
+"""Holds the source of a copy: nobody may write to it during the copy.
 
-It is the protocol with which a unit mounts a storage (docs/storage.md). The caller has seen its Job and recorded it in
-its status; then the record of the source is read live and written; then the caller resumes the Job on the version that
-it saw. Who frees the record touches the Job first, so a resumption that was decided before is a Conflict.
+The protocol is the one with which a unit mounts a storage (docs/storage.md). The order of the calls makes it safe:
+
+1. The caller sees its Job and names it in the target's status.
+2. This module reads the source live and writes the record of its holder.
+3. The caller resumes the Job on the version that it saw.
+
+The judge touches the Job before it frees the source, so a resume that was decided earlier fails with Conflict.
 """
 
 from __future__ import annotations
@@ -30,12 +34,12 @@ class SourceMissing(Exception):
 
 
 class SourceBusy(Exception):
-    """The source cannot be copied now; a change of it brings the target back."""
+    """The source cannot be copied now. A change of the source triggers a reconcile of the target."""
 
 
 @dataclass(frozen=True)
 class CopySource:
-    """Reads the source live: a cached record may name a holder that left, or none where there is one."""
+    """Reads the source live: the cache may show a former holder, or miss the current one."""
 
     client: Client
     caches: Caches
@@ -60,8 +64,8 @@ class CopySource:
     async def hold(self, target: GPUStorage, name: str) -> None:
         """Makes the target the holder of the source. Raises SourceBusy while the pod that serves its files ends.
 
-        Even an equal record is a change: who is about to free the source, because an earlier attempt ended, gets a
-        Conflict.
+        It writes even if the target is the holder already: if the judge is about to free the source, because an earlier
+        attempt ended, the judge then gets a Conflict.
         """
         source = await self.look(target, name)
         holder = attachment_of(source.metadata)
@@ -69,7 +73,7 @@ class CopySource:
             since = self.clock.now().replace(microsecond=0)
             holder = Attachment(storage=target.metadata.name, uid=target.metadata.uid, since=since)
         else:
-            _check_accessor(source)  # before the write, which would bring the target back at once
+            _check_accessor(source)  # before the write: each write triggers a reconcile of the target
         notes = {**attached_to(holder), FENCE: self.fence()}
         patch = {"metadata": {**identity(source.metadata), "annotations": notes}}
         held = self.caches.storages.wrote(await self.client.patch(GPU_STORAGES, source.metadata.key, patch))
@@ -77,7 +81,7 @@ class CopySource:
 
 
 def _check_accessor(source: GPUStorage) -> None:
-    """On another node, the pod of the copy could not mount the source beside the pod that serves its files."""
+    """Raises SourceBusy while a pod serves the files: the pod of the copy may be on another node."""
     if not is_out_of_the_way(source):
         raise SourceBusy(f"the pod that serves the files of storage {source.metadata.name} is ending")
 
@@ -87,6 +91,6 @@ def _is_held_by(holder: Attachment, target: GPUStorage) -> bool:
 
 
 def _reason(source: GPUStorage) -> str:
-    """Not the message: two storages that wait for each other would repeat each other's words without end."""
+    """The reason only. With messages, two storages that wait for each other would quote each other without end."""
     ready = find_condition(source.status.conditions, READY)
     return f": {ready.reason}" if ready is not None else ""

@@ -11,7 +11,8 @@ from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, PREPARED, STORAGE_DELETING
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
-from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
+from gpu_runtime.controllers.gpustorage.accessor import StorageAccessor
+from gpu_runtime.controllers.gpustorage.prepare import StoragePrepare
 from gpu_runtime.controllers.gpustorage.readiness import PHASES
 from gpu_runtime.controllers.readiness import Readiness
 from gpu_runtime.controllers.ready_status import FIRST_SECONDS, ReadyStatus
@@ -23,54 +24,55 @@ from gpu_runtime.kube.errors import NotFound
 from gpu_runtime.kube.finalizer import Finalizer, remove_finalizers
 
 LOOK_SECONDS = 15.0
-"""How often to look whether the rest is gone: of a claim without our label, for example, no event tells."""
+"""How often to check whether everything is gone. A watch does not show it for all objects: a person may have removed
+our label from the claim."""
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """Finishes the finalizer of a storage. Nobody new gets a storage that is being deleted, so "free" stays true."""
+    """Does the work of the storage's finalizer. Nobody can reserve a storage that is being deleted: free stays free."""
 
     client: Client
     children: Children
     finalizer: Finalizer[GPUStorage]
     status: ReadyStatus[GPUStorage]
-    prepare: Prepare
-    accessor: Accessor
+    prepare: StoragePrepare
+    accessor: StorageAccessor
     clock: Clock
 
     async def finish(self, storage: GPUStorage, waits_for: str = "") -> Result:
+        """Deletes the data if nobody holds the storage. `waits_for` says why its holder still holds it."""
         if self.finalizer.name not in storage.metadata.finalizers:
-            return Result()  # it waits for somebody else's finalizer
+            return Result()  # our work is done: the storage waits for finalizers of others
         if (holder := attachment_of(storage.metadata)) is not None:
-            left = f" ({waits_for})" if waits_for else ""
-            await self._say(storage, f"waiting until {holder} no longer holds it{left}; until then its data stays")
+            why = f" ({waits_for})" if waits_for else ""
+            await self._report(storage, f"waiting until {holder} no longer holds it{why}; until then its data stays")
             return Result()
-        waits: list[str] = []
+        remaining: list[str] = []
 
         async def cleanup(storage: GPUStorage) -> bool:
-            waits.extend(await self._left(storage))
-            return not waits
+            remaining.extend(await self._remaining(storage))
+            return not remaining
 
         if await self.finalizer.finish(storage, cleanup):
             return Result()
         if (delay := self._delay(storage)) > 0:
             return Result(delay)
-        await self._say(storage, f"waiting until {' and '.join(waits)} gone")
+        await self._report(
+            storage, f"waiting until {' and '.join(remaining)} {'is' if len(remaining) == 1 else 'are'} gone"
+        )
         return Result(LOOK_SECONDS)
 
-    async def _left(self, storage: GPUStorage) -> list[str]:
-        """Deletes what belongs to the storage, its claim last. Returns what is left, in words."""
-        makers = [
-            words
-            for words, phase in (
-                ("the pod that fills it is", self.prepare),
-                ("the pod that serves its files is", self.accessor),
-            )
-            if not await phase.end(storage)
-        ]
-        return makers or await self._claim_left(storage)
+    async def _remaining(self, storage: GPUStorage) -> list[str]:
+        """Deletes what belongs to the storage: first all pods, then the claim. Returns what still exists, in words."""
+        pods: list[str] = []
+        if not await self.prepare.end(storage):
+            pods.append("the pod that fills it")
+        if not await self.accessor.end(storage):
+            pods.append("the pod that serves its files")
+        return pods or await self._remaining_claim(storage)
 
-    async def _claim_left(self, storage: GPUStorage) -> list[str]:
+    async def _remaining_claim(self, storage: GPUStorage) -> list[str]:
         try:
             live = await self.client.get(CLAIMS, storage.metadata.key)
             if not self.children.owns(storage.metadata, live.metadata):
@@ -81,16 +83,16 @@ class Deletion:
         except NotFound:
             return []
         kept = f" (kept by {', '.join(live.metadata.finalizers)})" if live.metadata.finalizers else ""
-        return [f"PersistentVolumeClaim {live.metadata.name}{kept} is"]
+        return [f"PersistentVolumeClaim {live.metadata.name}{kept}"]
 
     def _delay(self, storage: GPUStorage) -> float:
-        """How long the status can wait: most claims are gone within 2 s, and the write is saved."""
+        """How long to wait before the status is written: most claims are gone within 2 s, and the write is saved."""
         since = storage.metadata.deletionTimestamp
         age = (self.clock.now() - since).total_seconds() if since is not None else FIRST_SECONDS
         return FIRST_SECONDS - age if -1.0 < age < FIRST_SECONDS else 0.0
 
-    async def _say(self, storage: GPUStorage, message: str) -> None:
-        """Only the Ready condition and the phase change: the data and the holder's mount are as they were."""
+    async def _report(self, storage: GPUStorage, message: str) -> None:
+        """Changes the Ready condition, the phase and the holder. The rest of the status is still true."""
         outcome = Readiness("progressing", STORAGE_DELETING, message)
         status = structs.replace(
             storage.status,

@@ -1,9 +1,9 @@
-"""Frees a storage whose holder mounts it no longer. docs/storage.md tells the whole protocol.
+"""Frees a storage whose holder no longer mounts it. docs/storage.md describes the whole protocol.
 
 All reads are live and come in this order: storage, operation, unit, Deployment, ReplicaSets, pods. A unit and a
 Deployment that exist are touched, on the version that was read, before the storage is freed: a change of the unit or a
-mount that was decided earlier is then a Conflict. The storage is freed on the version of the first read, so a holder
-that reserved it again in between keeps it.
+mount that was decided earlier then fails with Conflict. The storage is freed on the version of the first read, so a
+holder that reserved it again in between keeps it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from gpu_runtime.kube.resource import Resource
 
 T = TypeVar("T", bound=Object)
 YOUNG_SECONDS = 5.0
-"""A request reserves the storage a moment before its unit mounts it. A younger record is not judged: the judge would
-only make the request repeat its reads."""
+"""A record younger than this is not judged: its request is about to make the unit mount the storage, and the judge
+would only cause conflicts."""
 
 AGAIN_SECONDS = 2.0
-"""How often a storage is judged while a pod of its holder ends."""
+"""How often a storage is judged while pods of its former holder end."""
 
 
 class StillHeld(Exception):
@@ -49,11 +49,11 @@ class StillHeld(Exception):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The storage as it is now. If its holder seems to have left: why it is not free yet, and when to judge again."""
+    """The storage after judging. If its holder seems to have left: why it is not free yet, and when to judge again."""
 
     storage: GPUStorage
     waits_for: str = ""
-    seconds: float | None = None
+    requeue_after: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Judge:
         holder = attachment_of(storage.metadata)
         if holder is None or holder is UNREADABLE or self._seems_held(storage.metadata, holder):
             return Verdict(storage)
-        if (left := self._young(holder)) > 0:
-            return Verdict(storage, f"{holder} has just reserved it", left)
+        if (seconds := self._too_young_for(holder)) > 0:
+            return Verdict(storage, f"{holder} has just reserved it", seconds)
         try:
             freed = await self._free(storage.metadata.key)
         except StillHeld as held:
@@ -81,21 +81,22 @@ class Judge:
         return Verdict(self.caches.storages.wrote(freed))
 
     def _seems_held(self, storage: ObjectMeta, holder: Attachment) -> bool:
-        """Whether the cache shows that the holder wants the storage. That is only a reason not to look."""
+        """Whether the cache shows that the holder wants the storage. Then live reads are skipped."""
         if holder.storage:
             target = self.caches.storages.get(Key(storage.namespace, holder.storage))
             return target is not None and target.metadata.uid == holder.uid and not copy_has_ended(target)
         unit = self.caches.units.get(Key(storage.namespace, holder.unit))
         return unit is not None and holds(holder, unit.metadata) and _mounts(unit, storage.name)
 
-    def _young(self, holder: Attachment) -> float:
-        """For how many seconds the record is still too young. A clock behind the holder's must not delay for long."""
+    def _too_young_for(self, holder: Attachment) -> float:
+        """For how many seconds the record is still too young. If the clocks differ by more than that, it is not."""
         if holder.since is None:
             return 0.0
         age = (self.clock.now() - holder.since) / timedelta(seconds=1)
         return YOUNG_SECONDS - age if -YOUNG_SECONDS < age < YOUNG_SECONDS else 0.0
 
     async def _free(self, key: Key) -> GPUStorage:
+        """The storage without holder. Raises StillHeld or Conflict if it cannot be freed now."""
         storage = await self.client.get(GPU_STORAGES, key)
         holder = attachment_of(storage.metadata)
         if holder is None or holder is UNREADABLE:
@@ -108,7 +109,7 @@ class Judge:
         return await self.client.patch(GPU_STORAGES, key, patch)
 
     async def _unit_has_left(self, storage: ObjectMeta, holder: Attachment) -> None:
-        """Raises StillHeld unless the unit mounts the storage no longer, and nothing of it can mount it again."""
+        """Raises StillHeld unless the unit no longer mounts the storage, and nothing of the unit can mount it again."""
         if holder.operation:
             await self._operation_has_ended(holder)
         key = Key(storage.namespace, holder.unit)
@@ -129,7 +130,7 @@ class Judge:
         await self._no_pod_mounts(storage, selector)
 
     async def _copy_has_left(self, storage: ObjectMeta, holder: Attachment) -> None:
-        """The same for a storage that was filled from this one: its Job takes the place of the Deployment."""
+        """The same for a storage that copied from this one: its Jobs take the place of the Deployment."""
         target = await self._get(GPU_STORAGES, Key(storage.namespace, holder.storage))
         if target is not None and target.metadata.uid == holder.uid and not copy_has_ended(target):
             raise StillHeld(f"storage {holder.storage} copies from it")
@@ -141,8 +142,8 @@ class Judge:
         await self._no_pod_mounts(storage, selector)
 
     async def _operation_has_ended(self, holder: Attachment) -> None:
-        """Raises StillHeld while the operation may make its unit live. Read before the unit, which it creates first."""
-        # In all namespaces: with a wrong namespace in its settings, a controller must not take the record for deleted.
+        """Raises StillHeld while the operation may still create its unit. So it must be read before the unit."""
+        # All namespaces are searched: if the settings name a wrong one, the record must not seem to be deleted.
         records = await self._list(OPERATIONS, "", fields=f"metadata.name={holder.operationName}")
         record = next((each for each in records if each.metadata.uid == holder.operation), None)
         if record is not None and record.status.phase in ("Pending", "Running"):
@@ -166,13 +167,13 @@ class Judge:
         return listing.items
 
     async def _touch(self, resource: Resource[T], seen: ObjectMeta) -> None:
-        """Changes the version of what was read: a write that was decided earlier is a Conflict from now on."""
+        """Changes the version of the object that was read: a write that was decided earlier now fails with Conflict."""
         patch = {"metadata": {**identity(seen), "annotations": {FENCE: self.fence()}}}
         await self.client.patch(resource, seen.key, patch)
 
 
 def copy_has_ended(target: GPUStorage) -> bool:
-    """Whether filling the target is over, well or not. A recovery of the target reserves its source again."""
+    """Whether filling the target is over: it succeeded or failed. A recovery reserves the source again."""
     prepare = target.status.prepare
     return prepare is not None and prepare.phase in ("Succeeded", "Failed")
 

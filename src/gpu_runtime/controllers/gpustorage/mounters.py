@@ -1,4 +1,4 @@
-"""The objects that can mount a claim, read live: pods, and what makes pods."""
+"""Views of the objects that can mount a claim: pods, and the workloads that make pods. The judge reads them live."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MakerStatus(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Maker(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A Deployment, ReplicaSet or Job."""
+    """A workload that makes pods: a Deployment, ReplicaSet or Job."""
 
     metadata: ObjectMeta
     spec: MakerSpec = MakerSpec()
@@ -51,7 +51,7 @@ class Maker(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.mounts(claim) and asks_for_pods and not self._is_finished()
 
     def is_settled(self) -> bool:
-        """Whether its controller has seen its spec. Until then it may act on an earlier one."""
+        """Whether its controller has seen its current spec. Until then the controller may act on an earlier one."""
         return self.status.observedGeneration >= self.metadata.generation
 
     def _is_finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""Claims whose storage is gone. A late create can leave one, or a person who removes the finalizer of a storage."""
+"""Claims whose storage is gone: a create request came late, or a person removed the finalizer of the storage."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class StorageIdentity(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OrphanedClaims:
-    """Lets go of claims that nobody needs. One that may hold data is left alone and reported in the log."""
+    """Deletes claims without a storage. A claim that may hold data is kept, and the log names it."""
 
     client: Client
     caches: Caches
 
     async def release(self, key: Key) -> bool:
-        """Whether the claim of this name has no storage any more and goes. Its deletion brings the key back."""
+        """Whether the claim has no storage and was released. Its deletion triggers another reconcile of the key."""
         claim = self.caches.claims.get(key)
         if claim is None or not await self._is_orphan(claim):
             return False
         if claim.is_being_deleted:
-            # A person wants it gone, or the whole namespace. Without a storage nobody else removes our finalizer.
+            # A person deleted the claim or its namespace. Without a storage, nobody else removes our finalizer.
             await remove_finalizers(self.client, CLAIMS, claim, [CLAIM_FINALIZER])
             return True
         if _may_hold_data(claim):
@@ -53,12 +53,12 @@ class OrphanedClaims:
         if left is not None:
             meta = left.metadata
             with suppress(NotFound):
-                # With the version: a claim that was bound in the meantime stays.
+                # By version: if the claim was bound in the meantime, the delete fails and the claim stays.
                 await self.client.delete(CLAIMS, key, uid=meta.uid, resource_version=meta.resourceVersion)
         return True
 
     async def _is_orphan(self, claim: PersistentVolumeClaim) -> bool:
-        """By a live read. A claim has the name of its storage, and a UID is never used again."""
+        """Whether a live read shows no storage with the UID that the claim names. UIDs are never reused."""
         owner, key = OWNER.owner_of(claim.metadata), claim.metadata.key
         if owner is None:
             return False
@@ -74,5 +74,7 @@ class OrphanedClaims:
 
 def _may_hold_data(claim: PersistentVolumeClaim) -> bool:
     owner = OWNER.owner_of(claim.metadata)
-    copied = owner is None or owner.name != claim.metadata.name  # a person's copy of one of our claims
+    copied = (
+        owner is None or owner.name != claim.metadata.name
+    )  # a person copied one of our claims with its annotations
     return copied or bool(claim.spec.volumeName) or claim.status.phase not in ("", "Pending")

@@ -3,9 +3,9 @@
 An attempt goes through these steps, each in a reconcile of its own, and a crash between any two of them is harmless:
 
 1. The Job is created suspended, under a name that only this attempt has.
-2. The status names it. From now on the attempt counts: a Job that is gone later has failed.
+2. The status names the Job. From now on the attempt counts: if the Job is gone later, the attempt has failed.
 3. The source of a copy is held, and the Job is resumed on the version that was seen.
-4. The Job ends, and the status says how. That is final for this attempt.
+4. The Job ends, and the status says how. This result is final for the attempt.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class StillWorking(Exception):
 
 
 @dataclass(frozen=True)
-class JobPrepare:
-    """Reads caches; reads live before something begins that cannot be undone."""
+class StoragePrepare:
+    """Reads caches. Reads live before it starts something that cannot be undone."""
 
     client: Client
     caches: Caches
@@ -58,6 +58,7 @@ class JobPrepare:
     settings: ControllerManagerSettings
 
     async def run(self, storage: GPUStorage, claim: PersistentVolumeClaim | None) -> Prepared:
+        """Takes the next step of the attempt. `claim` is the claim that a pod can mount now; None if there is none."""
         if (final := settled(storage)) is not None:
             return final
         prepare, attempt = storage.spec.prepare, Attempt.of(storage)
@@ -77,11 +78,12 @@ class JobPrepare:
                 if claim is None:
                     return pending(storage, attempt, "waiting for its volume")
                 job = await self._resume(storage, prepare, job)
-        except (StillWorking, SourceBusy, SourceMissing) as waits:
-            return pending(storage, attempt, str(waits))
+        except (StillWorking, SourceBusy, SourceMissing) as problem:
+            return pending(storage, attempt, str(problem))
         return await self._observe(storage, prepare, attempt, job)
 
     async def end(self, storage: GPUStorage) -> bool:
+        """Deletes the Jobs of a storage that is being deleted; True when live reads show no Job and no running pod."""
         if storage.spec.prepare is None:
             return True
         self.progress.forget(storage.metadata.uid)
@@ -90,7 +92,7 @@ class JobPrepare:
         return not await self._list(JOBS, storage) and not await self._working_pods(storage)
 
     async def _find(self, storage: GPUStorage, attempt: Attempt) -> Job | None:
-        """The Job of the attempt. That one which the status names is gone is decided by a live read only."""
+        """The Job of the attempt. If the cache lacks a Job that the status names, a live read decides."""
         key = Key(storage.metadata.namespace, attempt.job)
         job = self.caches.jobs.get(key)
         if job is None and attempt.is_recorded:
@@ -98,7 +100,7 @@ class JobPrepare:
                 job = await self.client.get(JOBS, key)
         if job is None or not is_controlled_by(job.metadata, storage.metadata):
             return None
-        # A creation that came late can make the Job of an attempt again after somebody deleted it.
+        # After somebody deleted the Job, a late create request can make another one of the same name.
         return job if job.metadata.uid == attempt.uid or not attempt.is_recorded else None
 
     async def _create(
@@ -111,8 +113,8 @@ class JobPrepare:
         try:
             if prepare.fromStorageName is not None:
                 await self.source.look(storage, prepare.fromStorageName)
-        except SourceBusy as waits:
-            return pending(storage, None, str(waits))
+        except SourceBusy as busy:
+            return pending(storage, None, str(busy))
         except SourceMissing as missing:
             return invalid(storage, [str(missing)])
         policy = prepare_policy(storage, prepare, self.settings)
@@ -127,27 +129,27 @@ class JobPrepare:
 
     async def _make(self, storage: GPUStorage, desired: Job) -> Job:
         for earlier in self.caches.jobs.find(BY_UID, storage.metadata.uid):
-            # One that is not over may be a later attempt, which a cache of storages that is behind does not show.
+            # A Job that is not over may be a later attempt: the cache of storages may be behind.
             if earlier.is_over:
                 await self._delete(earlier.metadata)
         try:
             return await self.children.create(storage, JOBS, desired, self.caches.jobs)
-        except AlreadyExists:  # an answer was lost, or the cache is behind; or it is not ours
+        except AlreadyExists:  # an answer was lost, the cache is behind, or the Job is not ours
             live = await self.client.get(JOBS, desired.metadata.key)
             check_ownership(JOBS, desired, live)
             return self.caches.jobs.wrote(live)
 
     async def _resume(self, storage: GPUStorage, prepare: Prepare, job: Job) -> Job:
-        """Starts the Job that was seen. Whatever is checked here is read after the Job was."""
+        """Starts the Job that was seen. All checks here read after the Job was read."""
         if earlier := await self._working_pods(storage, but_of=job):
-            raise StillWorking(f"pod {earlier[0].metadata.name} of an earlier attempt still ends")
+            raise StillWorking(f"pod {earlier[0].metadata.name} of an earlier attempt is still ending")
         if prepare.fromStorageName is not None:
             await self.source.hold(storage, prepare.fromStorageName)
         patch = {"metadata": identity(job.metadata), "spec": {"suspend": False}}
         return self.caches.jobs.wrote(await self.client.patch(JOBS, job.metadata.key, patch))
 
     async def _observe(self, storage: GPUStorage, prepare: Prepare, attempt: Attempt, job: Job) -> Prepared:
-        # Live once it is over: a cache may not show yet how the pod ended, and the answer is final.
+        # Once the Job is over, read live: a cache may not show yet how the pod ended, and the status is final.
         found = await self._list(PODS, storage) if job.is_over else self.caches.pods.find(BY_UID, storage.metadata.uid)
         own = [pod for pod in found if is_controlled_by(pod.metadata, job.metadata)]
         copies = prepare.fromStorageName is not None
@@ -160,10 +162,10 @@ class JobPrepare:
             return observed(storage, attempt, job, own, None)
         known = await self.progress.of(storage.metadata.uid, running.metadata.key)
         seen = observed(storage, attempt, job, own, known)
-        return Prepared(seen.status, seen.condition, again=EVERY_SECONDS)
+        return Prepared(seen.status, seen.condition, requeue_after=EVERY_SECONDS)
 
     async def _list(self, resource: Resource[T], storage: GPUStorage) -> list[T]:
-        """The Jobs or pods of the storage, live. One that cannot be read may be at work, so nothing goes on then."""
+        """The Jobs or pods of the storage, live. Raises if one cannot be read: it may be writing to the volume."""
         selector = f"{CONTROLLED_BY}={storage.metadata.uid}"
         listing = await self.client.list(Query(resource, storage.metadata.namespace, labels=selector))
         if listing.skipped:
@@ -182,6 +184,6 @@ class JobPrepare:
         ]
 
     async def _delete(self, job: ObjectMeta) -> None:
-        """With its pods: by default the server would leave the pods of a Job behind."""
+        """Deletes the Job and its pods: by default the server leaves the pods of a Job behind."""
         with suppress(NotFound):
             await self.client.delete(JOBS, job.key, uid=job.uid, propagation="Background")

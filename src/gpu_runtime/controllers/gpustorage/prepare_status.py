@@ -1,4 +1,4 @@
-"""What is said about filling a volume: the status, the condition Prepared, and the cause of a failure. Pure."""
+"""`status.prepare`, the condition Prepared, and the cause of a failure, in words. Pure."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ REASONS: dict[PreparePhase, str] = {
     "Failed": STORAGE_PREPARE_FAILED,
 }
 BEGUN = ("Running", "Succeeded", "Failed")
-"""Phases of a pod whose program has begun. How it ended is told when the Job says so."""
+"""Phases of a pod whose program has started. A pod that ended counts as running until its Job is over."""
 NO_REPLICA_SET = ReplicaSetView(metadata=ObjectMeta())
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a prepare. Only an attempt that the status names may run: then it is known that it ran."""
+    """One run of a prepare. Only an attempt that the status names may run, so an attempt that ran is always known."""
 
     digest: str
     job: str
@@ -50,7 +50,7 @@ class Attempt:
     """UID of its Job; empty until the Job has been created."""
     is_recorded: bool = False
     ran: bool = False
-    """Whether its pod was seen running. It must not begin a second time: it would find the files of the first."""
+    """Whether its pod was seen running. It must not run twice: the second run would find the files of the first."""
 
     @classmethod
     def of(cls, storage: GPUStorage) -> Attempt:
@@ -64,9 +64,9 @@ class Attempt:
 
 
 def settled(storage: GPUStorage) -> Prepared | None:
-    """What is final: nothing to do, a success, or a failure of the attempt that the storage asks for.
+    """The final result, if there is one: no prepare, a success, or a failure of the attempt that the storage asks for.
 
-    A success is final even if somebody asks for a recovery by hand: it would delete data that units use.
+    A success stays final if somebody sets the recovery annotation by hand: a recovery would delete data of units.
     """
     before = storage.status.prepare
     if storage.spec.prepare is None:
@@ -84,30 +84,30 @@ def settled(storage: GPUStorage) -> Prepared | None:
 
 
 def prepared(
-    storage: GPUStorage, status: PrepareStatus, condition_message: str = "", again: float | None = None
+    storage: GPUStorage, status: PrepareStatus, condition_message: str = "", requeue_after: float | None = None
 ) -> Prepared:
     """The status with the condition that belongs to it."""
     make = Condition.true if status.phase == "Succeeded" else Condition.false
     message = condition_message or status.message
     if status.phase == "Failed":
         message = f"filling the volume failed: {status.message}; recover the storage to try again with an empty volume"
-    return Prepared(status, make(PREPARED, REASONS[status.phase], message, storage.metadata.generation), again)
+    return Prepared(status, make(PREPARED, REASONS[status.phase], message, storage.metadata.generation), requeue_after)
 
 
 def invalid(storage: GPUStorage, problems: Iterable[str]) -> Prepared:
-    """Nothing runs, and nothing has run."""
+    """The spec cannot be carried out. Nothing has run."""
     message = _cut("; ".join(problems))
     condition = Condition.false(PREPARED, STORAGE_INVALID_SPEC, message, storage.metadata.generation)
     return Prepared(PrepareStatus(phase="Failed", message=message), condition)
 
 
-def pending(storage: GPUStorage, attempt: Attempt | None, message: str, again: float | None = None) -> Prepared:
-    """Nothing runs yet. With an attempt, its Job has been created."""
-    return prepared(storage, _status(storage, attempt, "Pending", message), again=again)
+def pending(storage: GPUStorage, attempt: Attempt | None, message: str, requeue_after: float | None = None) -> Prepared:
+    """Nothing runs yet. If `attempt` is given, its Job has been created."""
+    return prepared(storage, _status(storage, attempt, "Pending", message), requeue_after=requeue_after)
 
 
 def vanished(storage: GPUStorage, attempt: Attempt) -> Prepared:
-    """Somebody deleted or suspended the Job. Whether it had finished is not known, so it does not count."""
+    """Somebody deleted or suspended the Job. Nobody knows whether it finished, so the attempt has failed."""
     message = f"somebody deleted or suspended Job {attempt.job} before it was seen to finish"
     return prepared(storage, _status(storage, attempt, "Failed", message))
 
@@ -115,7 +115,7 @@ def vanished(storage: GPUStorage, attempt: Attempt) -> Prepared:
 def observed(
     storage: GPUStorage, attempt: Attempt, job: Job, pods: Sequence[PodView], progress: Progress | None
 ) -> Prepared:
-    """What a Job that was started has come to."""
+    """The state of a Job that was started."""
     if job.is_complete:
         status = _status(storage, attempt, "Succeeded", "the volume is filled")
         return prepared(storage, _timed(status, job, progress))
@@ -131,11 +131,11 @@ def observed(
 
 
 def failure(storage: GPUStorage, job: Job, failed: JobCondition, pods: Sequence[PodView]) -> str:
-    """Why the Job failed, nearest to the user's program: its exit code and last words, its pod, its deadline."""
+    """Why the Job failed: its deadline, the exit code and last output line of a container, or the state of its pod."""
     if failed.reason == "DeadlineExceeded":
         before = storage.status.prepare.message if storage.status.prepare is not None else ""
-        last = f"; at last: {before}" if before else ""
-        return _cut(f"not finished within {job.spec.activeDeadlineSeconds} s, its deadline{last}")
+        last = f"; last state: {before}" if before else ""
+        return _cut(f"not finished within its deadline of {job.spec.activeDeadlineSeconds} s{last}")
     for pod in pods:
         for container in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
             ended = container.state.terminated
@@ -145,7 +145,7 @@ def failure(storage: GPUStorage, job: Job, failed: JobCondition, pods: Sequence[
 
 
 def _with_last_line(ended: Terminated) -> Terminated:
-    """The termination message is the end of the log: its last line says most."""
+    """Shortens the termination message, which is the end of the log, to its last line."""
     lines = [line.strip() for line in ended.message.splitlines() if line.strip()]
     return structs.replace(ended, message=lines[-1] if lines else "")
 

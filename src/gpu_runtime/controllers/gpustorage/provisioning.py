@@ -1,4 +1,4 @@
-"""Why a claim has no volume yet. The class tells most; the rest is only in Events, which are read while it lasts."""
+"""Why a claim has no volume yet: from its StorageClass, and from the Events of the claim while it waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpu_runtime.kube.clock import Clock
 
 OVERDUE_SECONDS = 60.0
 LOOK_SECONDS = (5.0, 300.0)
-"""How long until the next look at the events: half of the claim's age, within these limits."""
+"""Limits of the time until the events are read again, which is half of the claim's age."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Provisioning:
 
     warning: str = ""
     overdue: bool = False
-    """Whether the provisioner has had a minute."""
-    again: float | None = None
-    """Seconds until the events are worth another look. None: nothing is to be learned from events."""
+    """Whether the claim has waited for more than a minute."""
+    requeue_after: float | None = None
+    """Seconds until the events should be read again. None: no provisioner is at work, so there are no events."""
 
 
 NOTHING_TOLD = Provisioning()
@@ -50,11 +50,11 @@ def waits_for_consumer(claim: PersistentVolumeClaim, storage_class: StorageClass
 def why_pending(
     name: str, claim: PersistentVolumeClaim | None, storage_class: StorageClassView | None, told: Provisioning
 ) -> Readiness:
-    """The cause in words. `name` is that of the class."""
+    """The cause, in words. `name` is the name of the StorageClass, which may not exist."""
     if storage_class is None:
         message = f"StorageClass {name} does not exist: create it, or make the storage again with another class"
         return Readiness("progressing", STORAGE_PROVISIONING_FAILED, message)
-    if claim is not None and waits_for_consumer(claim, storage_class) and not _is_provisioned(claim, storage_class):
+    if claim is not None and waits_for_consumer(claim, storage_class) and not _awaits_provisioner(claim, storage_class):
         message = "its volume is made when the first pod mounts it, on the node of that pod"
         return Readiness("progressing", STORAGE_AWAITING_CONSUMER, message)
     if told.warning:
@@ -64,7 +64,7 @@ def why_pending(
         message = f"StorageClass {name} makes no volumes: waiting for a PersistentVolume of that class that fits"
     elif told.overdue:
         message = (
-            f"provisioner {storage_class.provisioner} of StorageClass {name} has neither made a volume nor told why: "
+            f"provisioner {storage_class.provisioner} of StorageClass {name} has made no volume and reported no error: "
             "check that it runs"
         )
     else:
@@ -80,13 +80,13 @@ class ProvisioningEvents:
     clock: Clock
 
     async def read(self, claim: PersistentVolumeClaim | None, storage_class: StorageClassView | None) -> Provisioning:
-        """Costs one list while a provisioner is at work, and nothing otherwise."""
-        if claim is None or storage_class is None or not _is_provisioned(claim, storage_class):
+        """Lists the events of the claim, but only while a provisioner should be making its volume."""
+        if claim is None or storage_class is None or not _awaits_provisioner(claim, storage_class):
             return NOTHING_TOLD
         created = claim.metadata.creationTimestamp
         age = (self.clock.now() - created).total_seconds() if created is not None else OVERDUE_SECONDS
         if -1.0 < age < FIRST_SECONDS:
-            return Provisioning(again=FIRST_SECONDS - age)
+            return Provisioning(requeue_after=FIRST_SECONDS - age)
         query = Query(CLAIM_EVENTS, claim.metadata.namespace, fields=f"involvedObject.uid={claim.metadata.uid}")
         warnings = [event for event in (await self.client.list(query)).items if event.type == "Warning"]
         last = max(warnings, key=lambda event: event.last_seen, default=None)
@@ -94,12 +94,12 @@ class ProvisioningEvents:
         return Provisioning(
             warning=last.message if last is not None else "",
             overdue=abs(age) >= OVERDUE_SECONDS,
-            again=min(max(abs(age) / 2, shortest), longest),
+            requeue_after=min(max(abs(age) / 2, shortest), longest),
         )
 
 
-def _is_provisioned(claim: PersistentVolumeClaim, storage_class: StorageClassView) -> bool:
-    """Whether a provisioner is to make the volume now."""
+def _awaits_provisioner(claim: PersistentVolumeClaim, storage_class: StorageClassView) -> bool:
+    """Whether a provisioner should make the volume now."""
     if claim.status.phase not in ("", "Pending") or storage_class.provisioner == NO_PROVISIONER:
         return False
     return storage_class.volumeBindingMode != WAIT_FOR_FIRST_CONSUMER or SELECTED_NODE in claim.metadata.annotations

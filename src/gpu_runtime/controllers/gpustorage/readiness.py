@@ -74,7 +74,7 @@ def claim_pending(seen: Observed) -> Readiness | None:
         return None
     why = why_pending(seen.storage.spec.storageClassName, seen.claim, seen.storage_class, seen.provisioning)
     if why.reason == STORAGE_AWAITING_CONSUMER and prepare_unfinished(seen) is not None:
-        return None  # the first pod is that of its prepare, which says what it waits for
+        return None  # the pod of the prepare is the first consumer: the prepare says what it waits for
     return why
 
 
@@ -94,7 +94,7 @@ def readiness(seen: Observed) -> Readiness:
     for check in CHECKS:
         if (outcome := check(seen)) is not None:
             return outcome
-    assert seen.claim is not None, "a storage without claim is blocked or pending"
+    assert seen.claim is not None  # claim_pending has an outcome for a storage without claim
     return size_readiness(seen.claim, seen.resize_refused)
 
 

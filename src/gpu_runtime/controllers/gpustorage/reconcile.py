@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.controllers.caches import Caches
+from gpu_runtime.controllers.gpustorage.accessor import StorageAccessor
 from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper, size_of
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
-from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
+from gpu_runtime.controllers.gpustorage.prepare import StoragePrepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.readiness import Observed, readiness, status
 from gpu_runtime.controllers.gpustorage.resize import Resize
@@ -28,20 +29,20 @@ class _Claimed:
 
     seen: Observed
     blocked: Blocked | None = None
-    again: float | None = None
+    requeue_after: float | None = None
 
 
 @dataclass(frozen=True)
 class GPUStorageReconciler:
-    """Reads caches; reads live where a "no" would cost data. Writes only differences."""
+    """Reads caches; reads live before it decides that something does not exist. Writes only differences."""
 
     caches: Caches
     finalizer: Finalizer[GPUStorage]
     claim: ClaimKeeper
     events: ProvisioningEvents
     resize: Resize
-    prepare: Prepare
-    accessor: Accessor
+    prepare: StoragePrepare
+    accessor: StorageAccessor
     judge: Judge
     orphans: OrphanedClaims
     deletion: Deletion
@@ -55,7 +56,7 @@ class GPUStorageReconciler:
             return Result()
         verdict = await self.judge.judge(storage)
         result = await self._reconcile(verdict.storage, verdict.waits_for)
-        return Result(soonest(result.requeue_after, verdict.seconds))
+        return Result(soonest(result.requeue_after, verdict.requeue_after))
 
     async def _reconcile(self, storage: GPUStorage, waits_for: str) -> Result:
         if storage.metadata.deletionTimestamp is not None:
@@ -64,8 +65,8 @@ class GPUStorageReconciler:
         claimed = await self._claimed(storage)
         seen = claimed.seen
         seen = replace(seen, provisioning=await self.events.read(seen.claim, seen.storage_class))
-        # Nothing is written to a volume before the status names its claim: a claim that was deleted by hand before
-        # that is made again, and must have been empty.
+        # A claim that is deleted before the status names it is created again. So nothing may be written to its volume
+        # until the status names it.
         recorded = bool(storage.status.claimName)
         seen = replace(seen, prepared=await self.prepare.run(storage, seen.usable_claim if recorded else None))
         seen = replace(seen, accessible=await self.accessor.run(storage, seen.mountable_claim if recorded else None))
@@ -82,7 +83,9 @@ class GPUStorageReconciler:
             resized = await self.resize.grow(storage, claim, size_of(storage), storage_class)
         except Blocked as blocked:
             return _Claimed(replace(seen, blocked=blocked.outcome), blocked)
-        return _Claimed(replace(seen, claim=resized.claim, resize_refused=resized.refused), again=resized.again)
+        return _Claimed(
+            replace(seen, claim=resized.claim, resize_refused=resized.refused), requeue_after=resized.requeue_after
+        )
 
     async def _report(self, seen: Observed, claimed: _Claimed) -> Result:
         assert seen.prepared is not None
@@ -95,16 +98,23 @@ class GPUStorageReconciler:
             outcome,
             child=seen.claim.metadata if seen.claim is not None else None,
             conditions=(seen.prepared.condition, seen.accessible.condition),
-            # A unit or a prepare waits for a status that says more than "the claim is pending".
+            # Only a status that nobody acts on can wait: units start when the storage is mountable, and a prepare
+            # starts when the status names the claim.
             can_wait=not new.mountable and storage.spec.prepare is None,
         )
-        again = soonest(delay, claimed.again, seen.provisioning.again, seen.prepared.again, seen.accessible.again)
+        requeue_after = soonest(
+            delay,
+            claimed.requeue_after,
+            seen.provisioning.requeue_after,
+            seen.prepared.requeue_after,
+            seen.accessible.requeue_after,
+        )
         blocked = claimed.blocked
-        if blocked is None or delay is not None or (again is not None and isinstance(blocked.error, Terminal)):
-            return Result(again)
+        if blocked is None or delay is not None or (requeue_after is not None and isinstance(blocked.error, Terminal)):
+            return Result(requeue_after)
         return blocked.result()
 
 
 def soonest(*seconds: float | None) -> float | None:
-    """The smallest of the delays that are given."""
+    """The shortest of the delays that are not None."""
     return min((each for each in seconds if each is not None), default=None)

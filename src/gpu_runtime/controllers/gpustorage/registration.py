@@ -22,8 +22,7 @@ from gpu_runtime.controllers.gpustorage.copy_source import CopySource
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
-from gpu_runtime.controllers.gpustorage.phases import Accessor, Prepare
-from gpu_runtime.controllers.gpustorage.prepare import JobPrepare
+from gpu_runtime.controllers.gpustorage.prepare import StoragePrepare
 from gpu_runtime.controllers.gpustorage.provisioning import ProvisioningEvents
 from gpu_runtime.controllers.gpustorage.reconcile import GPUStorageReconciler
 from gpu_runtime.controllers.gpustorage.resize import Resize
@@ -33,6 +32,7 @@ from gpu_runtime.controllers.product_kinds import GPU_STORAGES
 from gpu_runtime.controllers.ready_status import ReadyStatus
 from gpu_runtime.kube.child_writer import ChildWriter
 from gpu_runtime.kube.children import Children
+from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.clock import Clock
 from gpu_runtime.kube.controller import Controller, Source, mapped, owned, owned_by_annotation, primary
 from gpu_runtime.kube.events import Recorder
@@ -43,32 +43,43 @@ from gpu_runtime.kube.manager import Manager
 def add_gpu_storages(
     manager: Manager, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
 ) -> Controller:
-    client, children = manager.client, Children(manager.client, OWNER)
+    reconciler = _reconciler(manager.client, caches, settings, recorder, clock)
+    return manager.controller("gpustorage", reconciler.reconcile, _sources(caches), workers=settings.workers)
+
+
+def _reconciler(
+    client: Client, caches: Caches, settings: ControllerManagerSettings, recorder: Recorder | None, clock: Clock
+) -> GPUStorageReconciler:
+    by_annotation = Children(client, OWNER)  # the claim; all other children have an owner reference
     finalizer = Finalizer(STORAGE_FINALIZER, GPU_STORAGES, caches.storages, client)
     status = ReadyStatus.of(GPU_STORAGES, caches.storages, client, clock, recorder, further=(PREPARED, ACCESSOR_READY))
-    own = ChildWriter(GPU_STORAGES, Children(client), recorder)
-    prepare: Prepare = JobPrepare(
+    by_reference = ChildWriter(GPU_STORAGES, Children(client), recorder)
+    prepare = StoragePrepare(
         client=client,
         caches=caches,
-        children=own,
+        children=by_reference,
         source=CopySource(client, caches, clock),
         progress=CopyProgress(client, clock),
         settings=settings,
     )
-    accessor: Accessor = StorageAccessor(client, caches, own, settings)
-    reconciler = GPUStorageReconciler(
+    accessor = StorageAccessor(client, caches, by_reference, settings)
+    return GPUStorageReconciler(
         caches=caches,
         finalizer=finalizer,
-        claim=ClaimKeeper(client, caches, ChildWriter(GPU_STORAGES, children, recorder), settings),
+        claim=ClaimKeeper(client, caches, ChildWriter(GPU_STORAGES, by_annotation, recorder), settings),
         events=ProvisioningEvents(client, clock),
         resize=Resize(client, caches, clock),
         prepare=prepare,
         accessor=accessor,
         judge=Judge(client, caches, clock),
         orphans=OrphanedClaims(client, caches),
-        deletion=Deletion(client, children, finalizer, status, prepare, accessor, clock),
+        deletion=Deletion(client, by_annotation, finalizer, status, prepare, accessor, clock),
         status=status,
     )
+
+
+def _sources(caches: Caches) -> list[Source[Any]]:
+    """The caches whose changes trigger a reconcile, and which storages each change triggers."""
 
     def of_class(changed: StorageClassView) -> Iterable[Key]:
         return [storage.metadata.key for storage in caches.storages.find(BY_CLASS, changed.metadata.name)]
@@ -81,16 +92,16 @@ def add_gpu_storages(
         return [storage.metadata.key for uid in uids for storage in caches.storages.find(BY_UID, uid)]
 
     def copies(storage: GPUStorage) -> Iterable[Key]:
-        """The storages that are to be filled from this one, and the one that this one is filled from: it is held."""
+        """The storages that copy from this one, and the source of this one, which may be free now."""
         key, prepare = storage.metadata.key, storage.spec.prepare
         targets = [target.metadata.key for target in caches.storages.find(BY_COPY_SOURCE, str(key))]
         source = prepare.fromStorageName if prepare is not None else None
         return [*targets, Key(key.namespace, source)] if source is not None else targets
 
-    sources: list[Source[Any]] = [
+    return [
         primary(caches.storages.store),
         mapped(caches.units.store, held_by_unit),
-        # Primary, so that a start also finds claims whose storage is gone. Both have the same name.
+        # Primary, so that a start also reconciles claims whose storage is gone. A claim has the key of its storage.
         replace(owned_by_annotation(caches.claims.store, GPU_STORAGES, OWNER), is_primary=True),
         mapped(caches.classes, of_class),
         owned(caches.deployments.store, GPU_STORAGES),
@@ -101,4 +112,3 @@ def add_gpu_storages(
         owned(caches.jobs.store, GPU_STORAGES),
         mapped(caches.pods, runs_for),
     ]
-    return manager.controller("gpustorage", reconciler.reconcile, sources, workers=settings.workers)

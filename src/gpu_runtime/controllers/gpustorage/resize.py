@@ -1,4 +1,4 @@
-"""Grows the claim of a storage after its spec. A volume never shrinks, and one that cannot grow stays mountable."""
+"""Grows the claim of a storage to `spec.size`. It never shrinks. If it cannot grow, it stays mountable."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from gpu_runtime.kube.errors import Forbidden, Invalid
 from gpu_runtime.kube.store import Delta
 
 REFUSED_SECONDS = 300.0
-"""How long until a growth that the server refused is tried again: a quota may have been raised."""
+"""Seconds until a growth that the server refused is tried again: somebody may have raised a quota."""
 ERRORS = ("ControllerResizeError", "NodeResizeError")
-"""Conditions of a claim whose growth fails and is tried again."""
+"""Conditions of a claim whose growth failed. Kubernetes retries it."""
 PROGRESS = ("Resizing", "FileSystemResizePending")
 
 
@@ -38,23 +38,23 @@ class Resized:
 
     claim: PersistentVolumeClaim
     refused: str = ""
-    again: float | None = None
+    requeue_after: float | None = None
 
 
 @dataclass(frozen=True)
 class _Refusal:
-    """When the server refused a growth, and what it refused. Another size or a changed class is tried at once."""
+    """A growth that was refused. It is not tried again before `until`, unless the size or the class changes."""
 
     size: Quantity
     class_version: str
     until: float
-    """When to ask again; infinity if only a change of the class helps."""
-    words: str
+    """Monotonic time of the next try; infinity if only a change of the class helps."""
+    message: str
 
 
 @dataclass(frozen=True)
 class Resize:
-    """Patches the request of bound claims. Remembers refusals, so that nothing is asked twice for no reason."""
+    """Patches the size of bound claims. Remembers refusals, so that a refused request is not repeated at once."""
 
     client: Client
     caches: Caches
@@ -68,55 +68,55 @@ class Resize:
     async def grow(
         self, storage: GPUStorage, claim: PersistentVolumeClaim, size: Quantity, storage_class: StorageClassView | None
     ) -> Resized:
-        """Asks for `size` if it is more than the claim asks for. Raises Blocked if it is less."""
+        """Patches the claim if `size` is larger than its size. Raises Blocked if it is smaller."""
         if size < claim.requested:
             raise invalid(
                 f"spec.size: {size} is less than {claim.requested}, the size of the volume: a volume cannot shrink; "
                 f"write {claim.requested} or more",
                 STORAGE_INVALID_SPEC,
             )
-        if size == claim.requested or not claim.is_bound:  # the server takes no change of a claim before it is bound
+        if size == claim.requested or not claim.is_bound:  # the server rejects changes of a claim that is not bound
             self._refusals.pop(storage.metadata.uid, None)
             return Resized(claim)
         if (refusal := self._refusal(storage, claim, size, storage_class)) is not None:
-            again = refusal.until - self.clock.monotonic()
-            return Resized(claim, refusal.words, again if again < math.inf else None)
+            seconds = refusal.until - self.clock.monotonic()
+            return Resized(claim, refusal.message, seconds if seconds < math.inf else None)
         try:
             patch = {"metadata": identity(claim.metadata), "spec": growth(size)}
             grown = await self.client.patch(CLAIMS, claim.metadata.key, patch)
         except (Forbidden, Invalid) as error:
-            refusal = self._refuse(storage, size, storage_class, _words(claim, size, str(error)))
-            return Resized(claim, refusal.words, REFUSED_SECONDS)
+            refusal = self._remember(storage, size, storage_class, _message(claim, size, str(error)))
+            return Resized(claim, refusal.message, REFUSED_SECONDS)
         return Resized(self.caches.claims.wrote(grown))
 
     def _refusal(
         self, storage: GPUStorage, claim: PersistentVolumeClaim, size: Quantity, storage_class: StorageClassView | None
     ) -> _Refusal | None:
-        """Why it is of no use to ask the server now; None if it is to be asked."""
+        """The refusal that still holds; None if the server should be asked."""
         if storage_class is not None and not storage_class.allowVolumeExpansion:
-            words = _words(claim, size, "its allowVolumeExpansion is not true")
-            return self._refuse(storage, size, storage_class, words, math.inf)
+            message = _message(claim, size, "its allowVolumeExpansion is not true")
+            return self._remember(storage, size, storage_class, message, math.inf)
         known = self._refusals.get(storage.metadata.uid)
         if known is None:
-            # After a restart the status remembers. Asking at once would cost a write for each such storage.
-            said = find_condition(storage.status.conditions, READY)
-            if said is None or said.reason != STORAGE_RESIZE_FAILED:
+            # After a restart, the refusal is taken from the status: a try at once would cost a write for each storage.
+            ready = find_condition(storage.status.conditions, READY)
+            if ready is None or ready.reason != STORAGE_RESIZE_FAILED:
                 return None
-            if said.observedGeneration != storage.metadata.generation:
+            if ready.observedGeneration != storage.metadata.generation:
                 return None
-            return self._refuse(storage, size, storage_class, said.message)
+            return self._remember(storage, size, storage_class, ready.message)
         same = (known.size, known.class_version) == (size, _version(storage_class))
         return known if same and self.clock.monotonic() < known.until else None
 
-    def _refuse(
+    def _remember(
         self,
         storage: GPUStorage,
         size: Quantity,
         storage_class: StorageClassView | None,
-        words: str,
+        message: str,
         seconds: float = REFUSED_SECONDS,
     ) -> _Refusal:
-        refusal = _Refusal(size, _version(storage_class), self.clock.monotonic() + seconds, words)
+        refusal = _Refusal(size, _version(storage_class), self.clock.monotonic() + seconds, message)
         self._refusals[storage.metadata.uid] = refusal
         return refusal
 
@@ -131,15 +131,15 @@ def size_readiness(claim: PersistentVolumeClaim, refused: str) -> Readiness:
         return Readiness("ready", STORAGE_RESIZE_FAILED, refused)
     if claim.capacity >= claim.requested:
         return Readiness("ready", STORAGE_READY, "its volume can be mounted")
-    told = {each.type: each.message for each in claim.status.conditions if each.status == "True"}
+    messages = {each.type: each.message for each in claim.status.conditions if each.status == "True"}
     message = f"its volume grows from {claim.capacity} to {claim.requested}"
-    if failures := [told[kind] for kind in ERRORS if told.get(kind)]:
+    if failures := [messages[kind] for kind in ERRORS if messages.get(kind)]:
         return Readiness("ready", STORAGE_RESIZE_FAILED, "; ".join([message, *failures]))
-    steps = [told[kind] for kind in PROGRESS if told.get(kind)]
+    steps = [messages[kind] for kind in PROGRESS if messages.get(kind)]
     return Readiness("ready", STORAGE_RESIZING, "; ".join([message, *steps]))
 
 
-def _words(claim: PersistentVolumeClaim, size: Quantity, why: str) -> str:
+def _message(claim: PersistentVolumeClaim, size: Quantity, why: str) -> str:
     name = claim.spec.storageClassName
     return (
         f"its volume stays at {claim.capacity} and does not grow to {size}: StorageClass {name}: {why}; "

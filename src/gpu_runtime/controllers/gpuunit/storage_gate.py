@@ -1,8 +1,13 @@
-"""Lets a unit mount its storages: only storages that their records give to this unit, and that can be used now.
+"""Lets a unit mount its storages if it holds all of them and each can be used now.
 
-The order of the calls is what makes it safe (docs/storage.md): the caller has seen the Deployment, then this gate reads
-the records live, then the caller changes the Deployment on the version that it saw. Who frees a record touches the
-Deployment first, so a change that was decided before is a Conflict.
+The order of the calls makes it safe (docs/storage.md):
+
+1. The caller sees the Deployment.
+2. This gate reads the storages live.
+3. The caller changes the Deployment on the version that it saw.
+
+The judge of a storage touches the Deployment before it frees the storage, so a change that was decided earlier fails
+with Conflict.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ class _Identity(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class StorageGate:
-    """Reads each storage live: a cached record may name this unit long after it was freed."""
+    """Reads each storage live: the cache may show this unit as the holder of a storage that was freed."""
 
     client: Client
     clock: Clock
@@ -79,7 +84,7 @@ class StorageGate:
         return await self._annotate(storage, record), True
 
     async def _confirm(self, unit: GPUUnit) -> None:
-        """Checks that the unit still is as the cache shows it: who frees its storages has looked at the unit."""
+        """Raises Blocked unless the cache shows the current spec: the judge decides by the live unit."""
         try:
             live = await self.client.get(GPU_UNITS.view(_Identity), unit.metadata.key)
         except NotFound:
@@ -88,7 +93,7 @@ class StorageGate:
             raise waiting(STORAGE_NOT_READY, "the unit has just changed", BEHIND_SECONDS)
 
     async def _annotate(self, storage: GPUStorage, record: dict[str, str]) -> GPUStorage:
-        """Writes the record. Even an equal one is a change: who is about to free the storage gets a Conflict."""
+        """Writes the record with a new fence: if the judge is about to free the storage, it gets a Conflict."""
         patch = {"metadata": {**identity(storage.metadata), "annotations": {**record, FENCE: self.fence()}}}
         return await self.client.patch(GPU_STORAGES, storage.metadata.key, patch)
 
@@ -96,12 +101,12 @@ class StorageGate:
 def _check_usable(storage: GPUStorage) -> None:
     """Raises Blocked while the storage cannot be mounted."""
     if not storage.status.mountable:
-        raise waiting(STORAGE_NOT_READY, f"storage {storage.metadata.name} is not ready: {_state(storage)}")
+        raise waiting(STORAGE_NOT_READY, f"storage {storage.metadata.name} is not ready: {_why_not_ready(storage)}")
     if not is_out_of_the_way(storage):
         raise waiting(STORAGE_NOT_READY, f"the pod that serves files of storage {storage.metadata.name} is ending")
 
 
-def _state(storage: GPUStorage) -> str:
-    """Why it cannot be mounted, in the words of its own condition."""
+def _why_not_ready(storage: GPUStorage) -> str:
+    """Why the storage cannot be mounted: the message of its Ready condition."""
     ready = find_condition(storage.status.conditions, READY)
     return ready.message if ready is not None else "its controller has not processed it yet"

@@ -22,7 +22,7 @@ from gpu_runtime.controllers.child_kinds.network import (
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
 from gpu_runtime.controllers.labels import CONTROLLED_BY, child_labels
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
-from gpu_runtime.controllers.runtime_pod import tolerations
+from gpu_runtime.controllers.runtime_pod import all_tolerations
 
 PORT = pod.ContainerPort(name="http", containerPort=5000)
 FOLDER = "/data"
@@ -34,23 +34,23 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def accessor_key(storage: GPUStorage) -> Key:
-    """From the UID: a unit has a Deployment of the unit's own name, and a storage may have that name too."""
+    """Derived from the UID: a unit may have the name of this storage, and its Deployment has the name of the unit."""
     return Key(storage.metadata.namespace, derived("files", storage.metadata.uid))
 
 
 def path(storage: GPUStorage) -> str:
-    """Where the files are on the proxy, without the slash at the end."""
+    """The path of the files on the proxy, without a trailing slash."""
     return f"/storages/{storage.metadata.namespace}/{storage.metadata.name}"
 
 
 def access_url(storage: GPUStorage, settings: ControllerManagerSettings) -> str:
-    """Where users read the files."""
+    """The URL where users read the files."""
     meta = storage.metadata
     return settings.storage.accessURL.format(name=meta.name, namespace=meta.namespace)
 
 
 def selector(storage: GPUStorage) -> dict[str, str]:
-    """By UID, so that a storage never serves the files of an earlier one of its name."""
+    """Selects by UID: the Service must never reach a pod of an earlier storage with this name."""
     return {STORAGE_ACCESSOR: storage.metadata.name, CONTROLLED_BY: storage.metadata.uid}
 
 
@@ -93,14 +93,12 @@ def network_policy(storage: GPUStorage, settings: ControllerManagerSettings) -> 
 
 
 def _pod(storage: GPUStorage, claim: str, settings: ControllerManagerSettings) -> pod.PodSpec:
-    claimed = [each for spec in settings.specs.values() for each in tolerations(spec)]
     return pod.PodSpec(
         containers=[_container(storage, settings)],
         automountServiceAccountToken=False,
         enableServiceLinks=False,
         terminationGracePeriodSeconds=GRACE_SECONDS,
-        # A volume may be bound to a node that only units tolerate.
-        tolerations=[each for at, each in enumerate(claimed) if each not in claimed[:at]],
+        tolerations=all_tolerations(settings.specs.values()),
         volumes=[
             pod.Volume(name=VOLUME, persistentVolumeClaim=pod.ClaimVolume(claimName=claim, readOnly=True)),
         ],
@@ -108,13 +106,13 @@ def _pod(storage: GPUStorage, claim: str, settings: ControllerManagerSettings) -
 
 
 def _container(storage: GPUStorage, settings: ControllerManagerSettings) -> pod.Container:
-    listening = ["--host", "0.0.0.0", "--port", str(PORT.containerPort)]  # noqa: S104  in the pod; see network_policy
+    address = ["--host", "0.0.0.0", "--port", str(PORT.containerPort)]  # noqa: S104  in the pod; see network_policy
     return pod.Container(
         name="files",
         image=settings.storage.image,
         imagePullPolicy="IfNotPresent",
         command=["gpu-runtime", "files", "serve", FOLDER],
-        args=[*listening, "--prefix", path(storage), "--drain-seconds", str(DRAIN_SECONDS)],
+        args=[*address, "--prefix", path(storage), "--drain-seconds", str(DRAIN_SECONDS)],
         ports=[PORT],
         resources=pod.Resources(requests={"cpu": "10m", "memory": "96Mi"}, limits={"cpu": "1", "memory": "256Mi"}),
         readinessProbe=pod.Probe(httpGet=pod.HttpGet(path="/healthz", port=PORT.containerPort), periodSeconds=2),

@@ -20,13 +20,13 @@ OWNER = ByAnnotation(STORAGE_NAME, STORAGE_UID)
 
 
 def wanted_size(storage: GPUStorage) -> Quantity:
-    """The size that the spec asks for. ValueError names the field: specs written with kubectl may hold any text."""
+    """The size in the spec. Raises ValueError with the field's path: specs written with kubectl may hold any text."""
     try:
         size = Quantity.parse(storage.spec.size, negative=False)
     except ValueError as error:
         raise ValueError(f"spec.size: {error}") from error
     if not size:
-        raise ValueError(f"spec.size: {storage.spec.size!r} is nothing: write an amount above 0, such as 20Gi")
+        raise ValueError(f"spec.size: {storage.spec.size!r} is not a size: write an amount above 0, such as 20Gi")
     return size
 
 
@@ -41,7 +41,7 @@ def new_claim(storage: GPUStorage, size: Quantity, settings: ControllerManagerSe
 
 
 def repaired_claim(storage: GPUStorage, live: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """The claim with the metadata that it should have. The server lets nobody change its spec, except to grow."""
+    """The claim with the metadata that it should have. Its spec stays: the server rejects changes other than growth."""
     return PersistentVolumeClaim(metadata=_metadata(storage), spec=live.spec)
 
 

@@ -15,14 +15,14 @@ from gpu_runtime.controllers.child_kinds.workloads import LabelSelector
 from gpu_runtime.controllers.gpuunit.resources.network_policy import outward
 from gpu_runtime.controllers.labels import CONTROLLED_BY, child_labels
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
-from gpu_runtime.controllers.runtime_pod import tolerations
+from gpu_runtime.controllers.runtime_pod import all_tolerations
 
 CONTAINER = "prepare"
 CLEAR_CONTAINER = "clear"
 WORKSPACE, SOURCE, TARGET = "/workspace", "/source", "/target"
 GRACE_SECONDS = 5
 CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"]
-"""What it takes to read every file and to write it with owner, permissions and capabilities of its own."""
+"""Needed to read every file, and to keep its owner, permissions and capabilities."""
 SIZE = pod.Resources(requests={"cpu": "100m", "memory": "128Mi"})
 
 
@@ -43,7 +43,7 @@ def prepare_labels(storage: GPUStorage) -> dict[str, str]:
 
 
 def prepare_policy(storage: GPUStorage, prepare: Prepare, settings: ControllerManagerSettings) -> NetworkPolicy:
-    """An image of the user may reach what a unit may reach, and a copy nobody. Nobody reaches either."""
+    """Nobody can connect to the pod. An image of the user can reach what a unit can reach; a copy can reach nobody."""
     return NetworkPolicy(
         metadata=_meta(storage, derived("prepare", storage.metadata.uid)),
         spec=NetworkPolicySpec(
@@ -59,15 +59,15 @@ def prepare_policy(storage: GPUStorage, prepare: Prepare, settings: ControllerMa
 def prepare_job(storage: GPUStorage, prepare: Prepare, name: str, settings: ControllerManagerSettings) -> Job:
     """The Job as it is created: suspended.
 
-    A creation that comes late, when the source belongs to somebody else or the storage is filled already, then starts
-    nothing. The one that is to run is resumed, by its version.
+    A late create request starts nothing that way, even if the source has another holder or the storage is filled by
+    then. The controller resumes the Job on the version that it saw.
     """
     return Job(
         metadata=_meta(storage, name),
         spec=JobSpec(
             suspend=True,
             backoffLimit=0,  # a second run would find the files of the first
-            podReplacementPolicy="Failed",  # never two pods that write
+            podReplacementPolicy="Failed",  # never two pods that write to the volume at once
             activeDeadlineSeconds=settings.storage.prepareDeadlineSeconds,
             template=pod.PodTemplate(
                 metadata=pod.TemplateMeta(labels=prepare_labels(storage)),
@@ -91,7 +91,7 @@ def _meta(storage: GPUStorage, name: str) -> ObjectMeta:
 def _image_pod(storage: GPUStorage, prepare: Prepare, settings: ControllerManagerSettings) -> pod.PodSpec:
     """The user's image. A recovery empties the volume first, with an image of ours."""
     mounts = [pod.VolumeMount(name="target", mountPath=WORKSPACE)]
-    clear = _ours(CLEAR_CONTAINER, ["clear", WORKSPACE], mounts, settings)
+    clear = _files_container(CLEAR_CONTAINER, ["clear", WORKSPACE], mounts, settings)
     fill = pod.Container(
         name=CONTAINER,
         image=prepare.fromImage or "",
@@ -114,20 +114,20 @@ def _copying_pod(storage: GPUStorage, source: str, settings: ControllerManagerSe
         pod.VolumeMount(name="source", mountPath=SOURCE, readOnly=True),
         pod.VolumeMount(name="target", mountPath=TARGET),
     ]
-    words = ["copy", SOURCE, TARGET, *(["--clear"] if is_recovery(storage) else [])]
+    arguments = ["copy", SOURCE, TARGET, *(["--clear"] if is_recovery(storage) else [])]
     volumes = [_volume("source", source, read_only=True), _volume("target", storage.metadata.name)]
-    return _pod([_ours(CONTAINER, words, mounts, settings)], volumes, settings)
+    return _pod([_files_container(CONTAINER, arguments, mounts, settings)], volumes, settings)
 
 
-def _ours(
-    name: str, words: list[str], mounts: list[pod.VolumeMount], settings: ControllerManagerSettings
+def _files_container(
+    name: str, arguments: list[str], mounts: list[pod.VolumeMount], settings: ControllerManagerSettings
 ) -> pod.Container:
-    """A container that runs `gpu-runtime files` as root: files belong to any user and keep their owners."""
+    """A container that runs `gpu-runtime files` as root: it reads files of all users and keeps their owners."""
     return pod.Container(
         name=name,
         image=settings.storage.image,
         imagePullPolicy="IfNotPresent",
-        command=["gpu-runtime", "files", *words],
+        command=["gpu-runtime", "files", *arguments],
         resources=SIZE,
         securityContext=pod.ContainerSecurity(
             allowPrivilegeEscalation=False,
@@ -147,7 +147,6 @@ def _pod(
     settings: ControllerManagerSettings,
     first: list[pod.Container] | None = None,
 ) -> pod.PodSpec:
-    claimed = [each for spec in settings.specs.values() for each in tolerations(spec)]
     return pod.PodSpec(
         initContainers=first or [],
         containers=containers,
@@ -156,8 +155,7 @@ def _pod(
         enableServiceLinks=False,
         terminationGracePeriodSeconds=GRACE_SECONDS,
         priorityClassName=settings.units.priorityClassName,
-        # A volume may be bound to a node that only units tolerate.
-        tolerations=[each for at, each in enumerate(claimed) if each not in claimed[:at]],
+        tolerations=all_tolerations(settings.specs.values()),
         volumes=volumes,
     )
 
