@@ -15,7 +15,7 @@ from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.controllers.child_kinds.jobs import JOBS, Job
 from gpu_runtime.controllers.gpustorage.copy_progress import CopyProgress
 from gpu_runtime.controllers.gpustorage.copy_source import CopySource
-from gpu_runtime.controllers.gpustorage.prepare import JobPrepare
+from gpu_runtime.controllers.gpustorage.prepare import StoragePrepare
 from gpu_runtime.controllers.product_kinds import GPU_STORAGES
 from unit.service.exploration.copy_scene import CopyScene, random_copy_schedule
 from unit.service.exploration.scene import Violation
@@ -59,25 +59,25 @@ def wait_for_earlier_pods(patch: pytest.MonkeyPatch) -> None:
     async def none(*_: Any, **__: Any) -> list[Any]:
         return []
 
-    patch.setattr(JobPrepare, "_working_pods", none)
+    patch.setattr(StoragePrepare, "_working_pods", none)
 
 
 def know_the_job_by_its_uid(patch: pytest.MonkeyPatch) -> None:
-    async def by_name(self: JobPrepare, storage: Any, attempt: Any) -> Job | None:
+    async def by_name(self: StoragePrepare, storage: Any, attempt: Any) -> Job | None:
         return self.caches.jobs.get(Key(storage.metadata.namespace, attempt.job))
 
-    patch.setattr(JobPrepare, "_find", by_name)
+    patch.setattr(StoragePrepare, "_find", by_name)
 
 
 def record_the_job_first(patch: pytest.MonkeyPatch) -> None:
-    before = JobPrepare._make
+    before = StoragePrepare._make
 
-    async def make_and_resume(self: JobPrepare, storage: Any, desired: Job) -> Job:
+    async def make_and_resume(self: StoragePrepare, storage: Any, desired: Job) -> Job:
         made = await before(self, storage, desired)
         await self.source.hold(storage, "s1")
         return await self.client.patch(JOBS, made.metadata.key, {"spec": {"suspend": False}})
 
-    patch.setattr(JobPrepare, "_make", make_and_resume)
+    patch.setattr(StoragePrepare, "_make", make_and_resume)
 
 
 # The schedules. Each is right with all rules, and wrong without the rules that it is listed for.
