@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from equipment.builders.base import Builder
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.condition import Condition
-from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO
 from gpu_runtime.api.v1alpha1.gpustorage import AccessorStatus, GPUStorage, PreparePhase, PrepareStatus
 from gpu_runtime.api.v1alpha1.reasons import STORAGE_PREPARE_FAILED, STORAGE_PREPARE_RUNNING
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim
@@ -40,14 +38,6 @@ class Phase:
 
     async def end(self, storage: GPUStorage) -> bool:
         return self.is_gone
-
-
-class FreeingJudge:
-    """Finds that no holder needs the storage any more."""
-
-    async def free(self, storage: GPUStorage) -> GPUStorage:
-        kept = {name: value for name, value in storage.metadata.annotations.items() if name != ATTACHED_TO}
-        return structs.replace(storage, metadata=structs.replace(storage.metadata, annotations=kept))
 
 
 def prepare(phase: PreparePhase, reason: str = "", again: float | None = None) -> Phase:
@@ -137,11 +127,11 @@ async def test_a_claim_stays_until_the_pods_that_fill_and_serve_it_are_gone() ->
     assert (reason_of(world), result) == ("StorageDeleting", Result(15.0))
 
 
-async def test_a_deleted_storage_that_the_judge_frees_takes_its_claim_along() -> None:
-    world, _ = await reconcile([DELETED.attached_to(UNIT, OPERATION), BOUND], judge=FreeingJudge())
+async def test_a_deleted_storage_whose_holder_is_gone_takes_its_claim_along() -> None:
+    world, _ = await reconcile([DELETED.attached_to(UNIT, OPERATION), BOUND])
     assert "delete PersistentVolumeClaim data" in world.api.writes
 
 
-async def test_a_storage_that_the_judge_frees_shows_no_holder() -> None:
-    world, _ = await reconcile([HELD, BOUND, CLASS], judge=FreeingJudge())
+async def test_a_storage_whose_holder_is_gone_shows_no_holder() -> None:
+    world, _ = await reconcile([HELD, BOUND, CLASS])
     assert "attachedTo" not in status_of(world)
