@@ -20,6 +20,9 @@ from schemathesis.generation.case import Case
 from schemathesis.hooks import HookContext
 from schemathesis.openapi.checks import RejectedPositiveData
 
+from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
+from gpu_runtime.api.validation import validate
+
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 OPERATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 SPEC = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -38,6 +41,11 @@ SEMANTIC = tuple(
     re.compile(text)
     for text in (
         r"duplicates .*: each .* may occur once",
+        r"duplicates .*: each storage may be mounted once",
+        r"must not contain '\.\.': .*",
+        r"must not be '/': .*",
+        r".* is the platform's own",
+        r".* is inside .*: mounts must not be nested",
         r"names no port\b.*",
         r"must have exactly one of httpGet, tcpSocket and exec, not \d",
         r"cannot stand beside value: set one of them",
@@ -97,6 +105,13 @@ def modest(storage: dict[str, Any], size: int) -> None:
     no_accessor(storage)
 
 
+def few_mounts(unit: dict[str, Any]) -> None:
+    """A unit that can be made: most generated storages do not exist."""
+    mounts = unit.get("storageMounts")
+    if isinstance(mounts, list) and not validate(list[StorageMount], mounts) and pick(mounts, 8):
+        unit["storageMounts"] = []
+
+
 @schemathesis.hook
 def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
     if path_parameters:
@@ -124,6 +139,7 @@ def map_body(context: HookContext, body: Any) -> Any:
     put(body, "namespace", NAME, lambda value: place(value, path))
     put(body, "operationID", OPERATION_ID, lambda value: f"op-{MINE}-{seen if pick(value, 4) else seen % NAMES}")
     put(body, "stockNamespace", NAME, lambda value: "runtime-stock" if pick(value, 8) else value)
+    few_mounts(body)
     if path.endswith("/stockpools"):
         no_pods(body)
     if path.endswith("/stock-units"):

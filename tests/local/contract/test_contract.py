@@ -13,14 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from equipment.installation import Up, running_up
 from equipment.soak import Soak
 from equipment.waiting import eventually_sync
-from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
-from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
 from local.contract.refusals import BASE, Process, runtime_api, unreachable, valid
 from local.contract.report import Documented, Report
 
@@ -167,7 +164,7 @@ def by_hand(up: Up, folder: Path, documented: set[Documented]) -> set[Documented
         seen |= all_answering(here, documented, 403, Host="elsewhere.example")
         seen |= all_answering(cut_off, documented, 503)
     # Furnishing handed units over, and insisted on it.
-    seen |= special_cases(here) | storage_cases(here) | stock_taken_back(up, folder) | storage_recovered(up, folder)
+    seen |= special_cases(here) | storage_cases(here) | stock_taken_back(up, folder) | storage_recovered(up)
     return seen | {("POST", f"{BASE}/gpu-units", 201)}
 
 
@@ -288,17 +285,12 @@ def stock_taken_back(up: Up, folder: Path) -> set[Documented]:
     return {*taken, ("POST", f"{BASE}/operator/stock-units", 202)}
 
 
-def storage_recovered(up: Up, folder: Path) -> set[Documented]:
+def storage_recovered(up: Up) -> set[Documented]:
     """A prepare that failed can be recovered."""
     storage = {"name": "refill", "size": "1Gi", "prepare": {"fromImage": "python:3.12", "command": ["false"]}}
     assert up.call("POST", "/gpu-storages", storage)[0] == 201
-    kubernetes = up.kubernetes(folder)
-    path = "/apis/runtime.lokiwager.io/v1alpha1/namespaces/runtime-instance/gpustorages/refill"
-    live = msgspec.convert(kubernetes.request("GET", path).body, GPUStorage)
-    failed = {"phase": "Failed", "observedDigest": prepare_digest(live), "recoveryPhase": "Required"}
 
     def recovered() -> bool:
-        kubernetes.request("PATCH", f"{path}/status", {"status": {"prepare": failed}}, "application/merge-patch+json")
         return up.call("POST", "/gpu-storages/refill/recover")[0] == 200
 
     eventually_sync(recovered, within=120, what="the failed prepare is recovered")
