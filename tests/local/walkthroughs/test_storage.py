@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from equipment.waiting import eventually_sync
 from local.up.units import insist, page, until_ready
 from local.walkthroughs.site import OURS, Document, Site, ready_condition
@@ -132,10 +134,14 @@ def create_successor(site: Site) -> None:
 
 
 def delete_storage(site: Site) -> None:
-    volume = site.must_get(CLAIM)["spec"]["volumeName"]
+    """Deletes the storage, and waits until claim, volume and files are gone."""
+    volume = f"{VOLUMES}/{site.must_get(CLAIM)['spec']['volumeName']}"
+    folder = site.must_get(volume)["spec"].get("hostPath", {}).get("path")  # where volumes are folders of this machine
+    assert folder is None or Path(folder).exists()
     insist(site.up, "DELETE", f"/gpu-storages/model-cache?namespace={NAMESPACE}", good=(200, 202, 204))
-    for path in (STORAGE, CLAIM, f"{VOLUMES}/{volume}"):
+    for path in (STORAGE, CLAIM, volume):
         eventually_sync(lambda path=path: site.get(path) is None, what=f"{path} is gone")  # type: ignore[misc]
+    assert folder is None or not Path(folder).exists()
 
 
 def template(script: str) -> Document:
