@@ -6,6 +6,8 @@
     assert made_once(seen, {"seed-1": 20}) == []               # and of a batch each number is one unit, ever
     assert premature_workloads(seen) == []                     # and nothing runs before its stock is gone
     assert orphans(listed_at_end) == []                        # I3: every child has its owner, every claim its claimant
+    assert data_kept(seen) == []                               # I7: no data goes while somebody wants or mounts it
+    assert one_writer(seen) == []                              # I8: one unit at a time mounts a claim
     assert same_end(listed_after_clean_run, listed_at_end) == []   # I6: faults leave no mark
     assert quiet(proxy.calls(since=mark)) == []                # I5: nothing is written at steady state
 
@@ -14,6 +16,7 @@ without a proxy), give `events=` of a Witness, which watches the server directly
 """
 
 from equipment.judge.conservation import StockCount, conservation, count_stock
+from equipment.judge.data import data_kept, mounted, one_writer
 from equipment.judge.effects import Reply, one_effect
 from equipment.judge.ends import same_end
 from equipment.judge.orphans import orphans
@@ -31,9 +34,12 @@ __all__ = [
     "Witness",
     "conservation",
     "count_stock",
+    "data_kept",
     "list_objects",
     "made_once",
+    "mounted",
     "one_effect",
+    "one_writer",
     "orphans",
     "premature_workloads",
     "quiet",

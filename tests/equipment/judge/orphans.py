@@ -65,17 +65,21 @@ def _claimant(claim: str, uid: str, operations: dict[str, Document]) -> Iterator
 
 
 def _attachments(listed: list[Document]) -> Iterator[str]:
-    units, operations = _of_kind(listed, "GPUUnit"), _of_kind(listed, "Operation")
-    for storage in _of_kind(listed, "GPUStorage").values():
+    units, storages = _of_kind(listed, "GPUUnit"), _of_kind(listed, "GPUStorage")
+    by_operation = {marks(unit).get(OPERATION_UID): unit for unit in units.values()}
+    for storage in storages.values():
         if not (text := marks(storage).get(ATTACHED_TO)):
             continue
         holder = json.loads(text)
         claim = f"{describe(storage)} is attached"
-        unit = units.get(holder.get("uid", ""))
-        if holder.get("uid") and unit is None:
-            yield f"{claim} to unit {holder.get('unit')} (uid {holder['uid']}), which does not exist"
-        elif unit is None:
-            yield from _claimant(claim, holder.get("operation", ""), operations)
+        if holder.get("storage"):
+            if holder["uid"] not in storages:
+                yield f"{claim} to storage {holder['storage']} (uid {holder['uid']}), which does not exist"
+        elif holder.get("uid"):
+            if holder["uid"] not in units:
+                yield f"{claim} to unit {holder.get('unit')} (uid {holder['uid']}), which does not exist"
+        elif holder.get("operation") not in by_operation:
+            yield from _claimant(claim, holder.get("operation", ""), _of_kind(listed, "Operation"))
 
 
 def _inert_units(listed: list[Document], stock_namespace: str) -> Iterator[str]:

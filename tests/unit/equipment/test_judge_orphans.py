@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipment.builders import a_config_map, a_deployment, a_stock_unit, a_storage, a_unit, a_widget, an_operation
 from equipment.judge import orphans
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO
 
 UNIT = a_unit("u1").with_uid("u")
 OPERATION = an_operation("op1").with_uid("o")
@@ -72,6 +73,20 @@ def test_a_storage_attached_before_its_unit_exists_needs_a_live_operation() -> N
     assert orphans(listing(storage)) == [
         "GPUStorage runtime-instance/d is attached by operation o, which does not exist"
     ]
+
+
+def test_a_storage_is_held_by_the_unit_that_its_operation_made_also_when_the_operation_is_over() -> None:
+    storage = a_storage("d").attached_to(a_unit("u1"), OPERATION)
+    unit = UNIT.made_by(OPERATION).consuming(a_stock_unit("s").with_uid("s"))
+    assert orphans(listing(OPERATION.committed(), storage, unit)) == []
+    assert len(orphans(listing(OPERATION.committed(), storage))) == 1
+
+
+def test_a_storage_is_held_by_a_storage_that_copies_from_it_while_that_exists() -> None:
+    source = a_storage("d").annotated({ATTACHED_TO: '{"storage": "copy", "uid": "c"}'})
+    assert orphans(listing(source, a_storage("copy").with_uid("c"))) == []
+    [violation] = orphans(listing(source))
+    assert violation.endswith("is attached to storage copy (uid c), which does not exist")
 
 
 def test_an_inert_unit_left_over_is_seen() -> None:
