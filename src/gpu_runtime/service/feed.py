@@ -14,10 +14,9 @@ import msgspec
 from gpu_runtime.api.meta.object import Object
 from gpu_runtime.kube.store import Delta, Store
 from gpu_runtime.rest.selector import EVERYTHING, Selector
+from gpu_runtime.service.watchers import Watchers
 
 MOST_KEPT = 4096  # changes that are kept: a watcher may lag behind by this number
-WAKE_GROUP_SIZE = 16  # watchers woken in one iteration of the event loop
-GATHER_SECONDS = 0.02  # watchers are woken at most once in this time
 Kind = Literal["added", "modified", "deleted", "bookmark", "reset"]
 T = TypeVar("T", bound=Object)
 
@@ -40,8 +39,8 @@ class Expired(Exception):
 class Change:
     """One event for a watcher: a change of an object, a bookmark, or a `reset`.
 
-    A watch can resume after `version`; it is empty where a watch cannot resume. After a `reset` the client forgets all
-    objects, and the whole list follows.
+    A watch can resume after `version`. If `version` is empty, it cannot resume after this event. After a `reset` the
+    client forgets all objects, and the whole list follows.
     """
 
     kind: Kind
@@ -84,7 +83,7 @@ class _Step(Generic[T]):
         self._changes: dict[Kind, Change] = {}
 
     def seen_by(self, wanted: Wanted) -> Change | None:
-        """The change as a watcher sees it. As in Kubernetes, an object that matches no longer is sent as deleted."""
+        """The change as a watcher sees it. As in Kubernetes, an object that no longer matches is sent as deleted."""
         if not any(obj is not None and wanted.covers(obj) for obj in (self._old, self._new)):
             return None
         was = self._old is not None and self._before is not None and wanted.matches(self._old, self._before)
@@ -131,7 +130,7 @@ class _CacheUpdate(Generic[T]):
 class Feed(Generic[T]):
     """The last changes of a cache, in order. A watcher keeps only its position, so a slow watcher costs no memory.
 
-    Objects of the namespace `without` are left out.
+    Objects in the namespace `without` are left out.
     """
 
     def __init__(self, store: Store[T], view: Callable[[T], View], *, without: str = "", most: int = MOST_KEPT) -> None:
@@ -147,7 +146,7 @@ class Feed(Generic[T]):
         self._open: list[_Step[T]] = []
         self._open_at = 0
         self._listed_after: int | None = None
-        self._watchers = _Watchers()
+        self._watchers = Watchers()
         store.subscribe(self._take)
         store.subscribe_to_lists(self._list_taken)
 
@@ -256,55 +255,6 @@ class Feed(Generic[T]):
         self._updates.clear()
         self._kept = 0
         self._floor = version
-
-
-class _Watchers:
-    """Watchers that wait for a change. They are woken in small groups, so that other requests are served in between."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[asyncio.Future[None], None] = {}
-        self._round: list[asyncio.Future[None]] = []
-        self._due = False
-        self._next: asyncio.Handle | None = None
-
-    async def wait(self, seconds: float) -> bool:
-        """Whether a change came within `seconds`."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting[waiter] = None
-        try:
-            async with asyncio.timeout(seconds):
-                await waiter
-        except TimeoutError:
-            return False
-        finally:
-            self._waiting.pop(waiter, None)
-        return True
-
-    def wake(self) -> None:
-        """Wakes all waiting watchers, once for several changes within GATHER_SECONDS."""
-        if not self._waiting:
-            return
-        self._due = True
-        if self._next is None:
-            self._next = asyncio.get_running_loop().call_soon(self._wake_some)
-
-    def _wake_some(self) -> None:
-        if self._due and not self._round:
-            self._due, self._round = False, list(self._waiting)
-        group, self._round = self._round[:WAKE_GROUP_SIZE], self._round[WAKE_GROUP_SIZE:]
-        for waiter in group:
-            if not waiter.done():
-                waiter.set_result(None)
-        loop = asyncio.get_running_loop()
-        if self._round:
-            self._next = loop.call_soon(self._wake_some)
-        else:
-            self._next = loop.call_later(GATHER_SECONDS, self._end_round)
-
-    def _end_round(self) -> None:
-        self._next = None
-        if self._due:
-            self._wake_some()
 
 
 def _steps(delta: Delta[T], view: Callable[[T], View]) -> Iterator[_Step[T]]:

@@ -1,4 +1,4 @@
-"""Watches of one kind: the objects that exist, then each change of them."""
+"""Watches of one kind: first all objects that exist, then each change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RELIST_SECONDS = (1.0, 5.0)
 
 
 class Watching(Generic[T]):
-    """Serves watches from a cache. Objects of the namespace `without` are left out."""
+    """Serves watches from a cache. Objects in the namespace `without` are left out."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Watching(Generic[T]):
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         query = self._query(wanted, selector)
-        version = int(since) if since and await self._known(query, int(since)) else 0
+        version = int(since) if since and await self._can_resume(query, int(since)) else 0
         has_objects = bool(since)  # the client knows objects already: a reset must precede a new list
         if version:
             yield [Change("bookmark", since)]  # the client sees at once that it is connected
@@ -64,7 +64,7 @@ class Watching(Generic[T]):
             if not version:
                 if has_objects:
                     yield [Change("reset")]
-                version, objects = self._all(wanted, await self._client.list(query))
+                version, objects = self._as_changes(wanted, await self._client.list(query))
                 has_objects = True
                 yield objects
                 del objects  # a watch lasts for hours: do not keep the first list in memory
@@ -80,10 +80,11 @@ class Watching(Generic[T]):
                 # The cache may need a moment to catch up with a server that was restored from backup.
                 await asyncio.sleep(self._rng.uniform(*RELIST_SECONDS))
 
-    async def _known(self, query: Query[T], version: int) -> bool:
+    async def _can_resume(self, query: Query[T], version: int) -> bool:
         """Whether a watch can resume after this version.
 
-        After a restore from backup, the client's version may be newer than the server's.
+        The client's version may be newer than the cache. After a restore from backup it may be newer than the server,
+        so the server is asked.
         """
         if version <= self._feed.version:
             return self._feed.keeps(version)
@@ -94,7 +95,7 @@ class Watching(Generic[T]):
         fields = f"metadata.name={wanted.name}" if wanted.name else ""
         return Query(self._resource, wanted.namespace, labels=selector, fields=fields)
 
-    def _all(self, wanted: Wanted, listing: Listing[T]) -> tuple[int, list[Change]]:
+    def _as_changes(self, wanted: Wanted, listing: Listing[T]) -> tuple[int, list[Change]]:
         """The version of the list, and the list as changes for the watcher."""
         views = ((obj, self._view(obj)) for obj in listing.items)
         objects = [Change("added", "", view) for obj, view in views if wanted.matches(obj, view)]

@@ -16,8 +16,9 @@ from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.selector import Selector
-from gpu_runtime.service.feed import WAKE_GROUP_SIZE, Change, Expired, Feed, Wanted
+from gpu_runtime.service.feed import Change, Expired, Feed, Wanted
 from gpu_runtime.service.views import unit_view
+from gpu_runtime.service.watchers import WAKE_GROUP_SIZE
 
 STOCK, HERE = "runtime-stock", "runtime-instance"
 ALL = Wanted(HERE)

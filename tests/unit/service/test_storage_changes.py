@@ -69,7 +69,7 @@ def test_a_storage_never_shrinks(spec: str, capacity: str, asked: str, words: st
     ("spec", "capacity", "asked"),
     [("1500Mi", "2Gi", "1500Mi"), ("20Gi", "20Gi", "20480Mi"), ("10Gi", "20Gi", "10Gi")],
 )
-@mutant("service/storages/changes.py", "Quantity.parse(change.size) != _amount(storage.spec.size)", "True")
+@mutant("service/storages/changes.py", "Quantity.parse(change.size) != amount_of(storage.spec.size)", "True")
 def test_the_size_that_it_has_already_is_no_change(spec: str, capacity: str, asked: str) -> None:
     memory = with_storage(a_storage(size=spec, status=replace(READY, capacity=capacity)))
     before = memory.version

@@ -86,7 +86,9 @@ def test_the_storage_has_the_defaults_the_labels_and_the_owner() -> None:
         {"namespace": HERE},
     ],
 )
-@mutant("service/storages/creation.py", "return Quantity.parse(size)\n", "return size\n")
+@mutant(
+    "service/storages/creation.py", "amount_of(existing.size) != amount_of(wanted.size)", "existing.size != wanted.size"
+)
 def test_the_same_request_in_any_spelling_is_answered_with_the_storage_that_exists(again: dict[str, Any]) -> None:
     memory = a_world()
     first, _ = create(memory)
@@ -102,7 +104,7 @@ IMAGE = {"fromImage": "alpine", "command": ["wget"]}
     [
         ({"size": "40Gi"}, "size is 20Gi, not 40Gi"),
         ({"storageClassName": "fast"}, "storageClassName is rook-ceph-block, not fast"),
-        ({"prepare": IMAGE}, "prepare is another one"),
+        ({"prepare": IMAGE}, "prepare differs"),
         ({"accessor": {"enabled": True}}, "accessor.enabled is false, not true"),
         ({"size": "1Gi", "storageClassName": "fast"}, "size is 20Gi, not 1Gi, storageClassName is"),
     ],

@@ -60,7 +60,7 @@ def test_a_free_storage_is_deleted_and_then_not_found() -> None:
     ("holder", "words"),
     [
         (UNIT, "in use by unit demo since 2026-01-02T00:00:00.00:00: delete the unit or remove the mount"),
-        (Attachment(storage="copy", uid="u"), "in use by storage copy: wait until it is filled"),
+        (Attachment(storage="copy", uid="u"), "in use by storage copy: wait until the copy ends"),
     ],
 )
 def test_a_storage_that_somebody_holds_stays(holder: Attachment, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Operations that create one object before the reply. An abandoned one is continued."""
+"""Operations that create one object before the reply. If an executor stops, another one continues the operation."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MAX_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
-class Made(Done, Generic[T]):
+class CreatedObject(Done, Generic[T]):
     """A finished record, and its object if this call created or found it."""
 
-    made: T | None = None
+    object: T | None = None
 
 
-class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
+class ObjectExecutor(Executor[Request, CreatedObject[T]], Generic[Request, T]):
     """One type of operation that creates one object of `resource`."""
 
-    noun: ClassVar[str]  # the kind in the words of messages, such as "stock pool"
+    noun: ClassVar[str]  # what messages call the kind, such as "stock pool"
     max_attempts = MAX_ATTEMPTS
 
     def __init__(self, cluster: Cluster, operations: Operations, resource: Resource[T], reader: Reader[T]) -> None:
@@ -47,7 +47,7 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
     def build(self, record: Operation) -> T:
         """The object that the record asks for."""
 
-    async def execute(self, record: Operation) -> Made[T] | None:
+    async def execute(self, record: Operation) -> CreatedObject[T] | None:
         """Creates the object and finishes the record; None when the record is gone.
 
         Safe with several executors and retries: the record lists one UID, and an object with another UID is deleted.
@@ -57,7 +57,7 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
             if made is not None:
                 self._reader.wrote(made)
                 try:
-                    return Made(await self._operations.succeed(record, objects=[self._reference(made)]), made)
+                    return CreatedObject(await self._operations.succeed(record, objects=[self._reference(made)]), made)
                 except (kube.Conflict, kube.NotFound):
                     pass  # another executor of this operation was faster
             current = await self._operations.get_by_name(record.metadata.name)
@@ -67,12 +67,12 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
             if not unfinished(current):
                 if made is not None and current.status.objects[0].uid != made.metadata.uid:
                     await self._remove(record, made)
-                return Made(current)
+                return CreatedObject(current)
             record = current
         raise Unavailable(f"a {self.noun} with this name is still being deleted; send the request again")
 
-    async def replay(self, record: Operation) -> Made[T] | None:
-        return await self.execute(record) if unfinished(record) else Made(record)
+    async def replay(self, record: Operation) -> CreatedObject[T] | None:
+        return await self.execute(record) if unfinished(record) else CreatedObject(record)
 
     async def resume(self, record: Operation) -> None:
         await self.execute(record)
@@ -81,7 +81,7 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
         return await object_lives(record, self._reader)
 
     async def settle(self, obj: T) -> None:
-        """Finishes the record of an object before the object is deleted: else an executor would create it again."""
+        """Finishes the record of an object before the object is deleted: otherwise an executor creates it again."""
         name = obj.metadata.labels.get(labels.OPERATION, "")
         for _ in range(MAX_ATTEMPTS):
             record = await self._operations.get_by_name(name) if name else None
@@ -115,10 +115,10 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
     def _refusal(self, record: Operation, live: T | None, cause: kube.KubeError) -> ServiceError:
         if live is None or not isinstance(cause, kube.AlreadyExists):
             return refusal(cause)
-        there = f"{self.noun} {live.metadata.key}"
+        existing = f"{self.noun} {live.metadata.key}"
         if live.metadata.deletionTimestamp is not None:
-            return AlreadyExists(f"{there} is being deleted; send the request again when it is gone")
-        return AlreadyExists(f"{there} exists; operationID {record.spec.operationID} did not create it")
+            return AlreadyExists(f"{existing} is being deleted; send the request again when it is gone")
+        return AlreadyExists(f"{existing} exists; operationID {record.spec.operationID} did not create it")
 
     async def _adopt(self, record: Operation, obj: T) -> T | None:
         """The object, annotated with the UID of this record; None when the object changed meanwhile.
@@ -135,11 +135,11 @@ class ObjectExecutor(Executor[Request, Made[T]], Generic[Request, T]):
             return None
 
     async def _remove(self, record: Operation, obj: T | None) -> None:
-        """Deletes an object that the record never lists, unless another record of this request adopted it."""
+        """Deletes an object that the record does not list, unless another record of this request adopted it."""
         while obj is not None and obj.metadata.annotations.get(notes.OPERATION_UID) == record.metadata.uid:
             meta = obj.metadata
             if notes.ATTACHED_TO in meta.annotations:
-                return  # a storage that is in use by now: its data stays
+                return  # somebody uses this storage already: its data stays
             try:
                 await self._cluster.delete(
                     self._resource, meta.key, uid=meta.uid, resource_version=meta.resourceVersion

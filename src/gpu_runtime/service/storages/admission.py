@@ -15,7 +15,7 @@ from gpu_runtime.service.views import reported_status
 
 
 class StorageAdmission:
-    """Whether a storage may be created, and where."""
+    """Decides whether a storage may be created, and its key."""
 
     def __init__(self, platform: Platform, storages: Reader[GPUStorage], namespaces: Namespaces) -> None:
         self._platform = platform
@@ -43,7 +43,7 @@ class StorageAdmission:
             await self._require_source(Key(key.namespace, request.prepare.fromStorageName))
 
     async def _require_source(self, key: Key) -> None:
-        """Another copy from the same source is no obstacle: it ends by itself. A unit may hold the source for ever."""
+        """ServiceError when the source cannot be copied. Another copy from it is no problem: it ends by itself."""
         source = await self._storages.live(key)
         if source is None:
             raise missing(key, "prepare.fromStorageName: ")

@@ -1,4 +1,4 @@
-"""What may change in a storage, decided on one version of it."""
+"""Whether a storage may change as a request asks. Pure: decided on one version of the storage."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from gpu_runtime.rest.requests import UpdateGPUStorage
 
 
 def changed_spec(storage: GPUStorage, change: UpdateGPUStorage) -> dict[str, Any]:
-    """The merge patch of the spec, empty when nothing changes. InvalidRequest when the storage would shrink."""
+    """The merge patch of the spec, empty when nothing changes.
+
+    Clash when the storage is being deleted, InvalidRequest when it would shrink.
+    """
     if storage.metadata.deletionTimestamp is not None:
-        raise Clash(f"storage {storage.metadata.name} is being deleted: it cannot change any more")
+        raise Clash(f"storage {storage.metadata.name} is being deleted: it cannot be changed any more")
     patch: dict[str, Any] = {}
-    if change.size is not UNSET and Quantity.parse(change.size) != _amount(storage.spec.size):
+    if change.size is not UNSET and Quantity.parse(change.size) != amount_of(storage.spec.size):
         _check_growth(storage, change.size)
         patch["size"] = change.size
     if change.accessor is not UNSET:
@@ -35,19 +38,19 @@ def grows(patch: Mapping[str, Any]) -> bool:
 
 
 def _check_growth(storage: GPUStorage, size: str) -> None:
-    """InvalidRequest when the new size is below what was asked for or what the volume has.
+    """InvalidRequest when the new size is smaller than spec.size or than the volume.
 
-    The volume may be larger than its spec says: some classes round up, and kubectl can reduce spec.size.
+    The volume may be larger than spec.size: some classes round up, and kubectl can reduce spec.size.
     """
     for text, what in ((storage.spec.size, "its size"), (storage.status.capacity, "the capacity of its volume")):
-        amount = _amount(text)
+        amount = amount_of(text)
         if amount is not None and Quantity.parse(size) < amount:
             message = f"{size} is smaller than {amount}, {what}: a storage can grow, never shrink"
             raise InvalidRequest.of([FieldError("size", message)])
 
 
-def _amount(text: str) -> Quantity | None:
-    """None for a size that is not known yet, or that kubectl wrote and nobody can read."""
+def amount_of(text: str) -> Quantity | None:
+    """The size as a quantity; None if it is not known yet, or if kubectl wrote something that is not a quantity."""
     try:
         return Quantity.parse(text)
     except ValueError:

@@ -1,11 +1,10 @@
-"""Creates storages. Without an operationID the name identifies the request, and the create call is the only write."""
+"""Creates storages without an operationID: the name identifies the request, and the create call is the only write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from gpu_runtime.api.meta.object import Key, ObjectMeta
-from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStorageSpec
 from gpu_runtime.kube import errors as kube
@@ -15,8 +14,9 @@ from gpu_runtime.service.cluster import GPU_STORAGES, Cluster
 from gpu_runtime.service.kubernetes_errors import CLIENT_ERRORS, refusal
 from gpu_runtime.service.reading import Reader
 from gpu_runtime.service.storages.admission import StorageAdmission
+from gpu_runtime.service.storages.changes import amount_of
 
-CREATES = 5
+CREATE_ATTEMPTS = 5
 
 
 class CreationByName:
@@ -34,22 +34,24 @@ class CreationByName:
         try:
             await self._admission.require(request, key)
         except ServiceError:
-            # The source of the copy may be gone by now, and the storage that was copied from it be there.
+            # A request that is sent again is answered even if its source has been deleted since.
             existing = await self._storages.live(key)
             if existing is None:
                 raise
-            return same(existing, wanted), False
-        for _ in range(CREATES):
+            return require_same(existing, wanted), False
+        for _ in range(CREATE_ATTEMPTS):
             try:
                 return await self._cluster.create(GPU_STORAGES, wanted), True
             except CLIENT_ERRORS as error:
                 # The server checks quotas before names: the quota may be full because the storage already exists.
                 existing = await self._storages.live(key)
                 if existing is not None:
-                    return same(existing, wanted), False
+                    return require_same(existing, wanted), False
                 if not isinstance(error, kube.AlreadyExists):
                     raise refusal(error) from error
-        raise Unavailable(f"storage {key.name} keeps coming and going; send the request again")
+        raise Unavailable(
+            f"storage {key.name} is created and deleted by others at the same time; send the request again"
+        )
 
 
 def gpu_storage(
@@ -82,7 +84,7 @@ def gpu_storage(
     )
 
 
-def same(existing: GPUStorage, wanted: GPUStorage) -> GPUStorage:
+def require_same(existing: GPUStorage, wanted: GPUStorage) -> GPUStorage:
     """The existing storage; AlreadyExists when it differs from the wanted one, or is being deleted."""
     key = existing.metadata.key
     if existing.metadata.deletionTimestamp is not None:
@@ -92,23 +94,16 @@ def same(existing: GPUStorage, wanted: GPUStorage) -> GPUStorage:
     return existing
 
 
-def differences(there: GPUStorageSpec, wanted: GPUStorageSpec) -> Iterator[str]:
+def differences(existing: GPUStorageSpec, wanted: GPUStorageSpec) -> Iterator[str]:
     """The fields that differ, in words. Quantities are compared by value."""
-    if _amount(there.size) != _amount(wanted.size):
-        yield f"size is {there.size}, not {wanted.size}"
-    if there.storageClassName != wanted.storageClassName:
-        yield f"storageClassName is {there.storageClassName}, not {wanted.storageClassName}"
-    if there.prepare != wanted.prepare:
-        yield "prepare is another one"
-    if there.accessor != wanted.accessor:
-        yield f"accessor.enabled is {_json(there.accessor.enabled)}, not {_json(wanted.accessor.enabled)}"
-
-
-def _amount(size: str) -> Quantity | str:
-    try:
-        return Quantity.parse(size)
-    except ValueError:
-        return size  # written with kubectl: equal only to itself
+    if amount_of(existing.size) != amount_of(wanted.size):
+        yield f"size is {existing.size}, not {wanted.size}"
+    if existing.storageClassName != wanted.storageClassName:
+        yield f"storageClassName is {existing.storageClassName}, not {wanted.storageClassName}"
+    if existing.prepare != wanted.prepare:
+        yield "prepare differs"
+    if existing.accessor != wanted.accessor:
+        yield f"accessor.enabled is {_json(existing.accessor.enabled)}, not {_json(wanted.accessor.enabled)}"
 
 
 def _json(value: bool) -> str:

@@ -1,4 +1,4 @@
-"""Reserves storages for a unit before the unit says that it mounts them. One storage has one holder."""
+"""Reserves storages for a unit, before the spec of the unit mounts them. A storage has at most one holder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_runtime.service.cluster import GPU_STORAGES, Cluster
 
 
 def held_by_operation(record: Operation, unit: str) -> Attachment:
-    """The holder while an operation creates the unit, and afterwards: the unit carries the UID of its operation."""
+    """The unit as holder, known by its operation: the unit does not exist yet, so it has no UID."""
     return Attachment(unit=unit, operation=record.metadata.uid, operationName=record.metadata.name)
 
 
@@ -35,8 +35,8 @@ def same_holder(one: Attachment, other: Attachment) -> bool:
 class Reservations:
     """Reads storages live and reserves them by compare-and-set, always in the order of their names.
 
-    The storage's own controller frees a storage again, because only its reads can tell that no pod mounts it. The one
-    exception is an operation that failed: its unit never was live, so nothing was ever mounted for it.
+    Only the controller frees a storage, because it checks that no pod mounts it. The exception is a failed operation:
+    its unit never became active, so nothing was ever mounted for it.
     """
 
     def __init__(self, cluster: Cluster, clock: Clock = SYSTEM_CLOCK, fence: Callable[[], str] = new_fence) -> None:
@@ -50,12 +50,12 @@ class Reservations:
             _is_free(await self._read(key), holder)
 
     async def reserve(self, namespace: str, mounts: Iterable[StorageMount], holder: Attachment) -> None:
-        """Makes `holder` the holder of all these storages; Missing, StorageInUse or Clash if one cannot be had."""
+        """Makes `holder` the holder of all these storages; Missing, StorageInUse or Clash if one cannot be reserved."""
         for key in _keys(namespace, mounts):
             await self._reserve(key, holder)
 
     async def release(self, namespace: str, mounts: Iterable[StorageMount], holder: Attachment) -> None:
-        """Frees those of the storages that a failed operation holds."""
+        """Frees those of the storages that `holder` holds. Only for an operation that failed."""
         for key in _keys(namespace, mounts):
             await self._release(key, holder)
 
@@ -63,8 +63,8 @@ class Reservations:
         while True:
             storage = await self._read(key)
             if not _is_free(storage, holder) and holder.operation:
-                return  # nobody frees it while the operation is under way
-            # Also if this unit holds it already: who is about to free the storage then gets a Conflict.
+                return  # the judge frees nothing while the operation runs
+            # Written even if this unit holds it already: if the judge is about to free the storage, it gets a Conflict.
             record = attached_to(replace(holder, since=self._clock.now().replace(microsecond=0)))
             patch = {"metadata": {**identity(storage.metadata), "annotations": {**record, FENCE: self._fence()}}}
             try:
@@ -99,12 +99,12 @@ class Reservations:
 
 
 def _keys(namespace: str, mounts: Iterable[StorageMount]) -> list[Key]:
-    """Two requests that want the same storages meet at the first of them, so neither keeps a part of them."""
+    """Sorted: of two requests that want the same storages, one fails at the first storage and keeps none of them."""
     return [Key(namespace, name) for name in sorted({mount.name for mount in mounts})]
 
 
 def _is_free(storage: GPUStorage, holder: Attachment | None) -> bool:
-    """Whether the storage has no holder; False if `holder` has it already. Raises if it cannot be had."""
+    """True if the storage has no holder, False if `holder` holds it already. Raises if it cannot be reserved."""
     name, current = storage.metadata.name, attachment_of(storage.metadata)
     if storage.metadata.deletionTimestamp is not None:
         raise Clash(f"storage {name} is being deleted: mount another one")

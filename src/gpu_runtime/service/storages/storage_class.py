@@ -1,4 +1,4 @@
-"""What the API asks of a StorageClass: whether its volumes can grow."""
+"""Checks in a StorageClass whether its volumes can grow."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclass
 async def require_expansion(cluster: Cluster, name: str, storage: str) -> None:
     """Clash when volumes of this class cannot grow.
 
-    Without the class the server refuses to grow its volumes too. It is better to say so now than to accept a size that
-    the volume never gets.
+    If the class does not exist, the server refuses to grow its volumes too. Without this check, the request would be
+    accepted and the volume would never get the size.
     """
     try:
         found = await cluster.get(STORAGE_CLASSES, Key("", name))

@@ -47,7 +47,7 @@ class StorageExecutor(ObjectExecutor[CreateGPUStorage, GPUStorage]):
             record = await super().find(request)
             if record is None:
                 raise
-            return record, False  # an operation that has begun needs no source any more
+            return record, False  # the operation has begun: it no longer needs the source
         makes = ObjectReference(kind=GPU_STORAGES.kind, namespace=key.namespace, name=key.name)
         return await self._operations.begin(wanted, makes=makes)
 

@@ -1,4 +1,4 @@
-"""The use cases of storages: create, read, grow, recover, delete."""
+"""The use cases of storages: create, read, update, recover, delete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_runtime.rest.views import StorageView
 from gpu_runtime.service.cluster import GPU_STORAGES, Cluster
 from gpu_runtime.service.listing import Filter, ListPage, list_page
 from gpu_runtime.service.operations.flow import carry_out
-from gpu_runtime.service.operations.object_executor import Made
+from gpu_runtime.service.operations.object_executor import CreatedObject
 from gpu_runtime.service.reading import Reader
 from gpu_runtime.service.storages.admission import StorageAdmission, missing
 from gpu_runtime.service.storages.changes import changed_spec, grows, recovery_problem
@@ -35,7 +35,7 @@ def new_nonce() -> str:
 
 
 class Storages:
-    """Storages of users."""
+    """Decides on live reads, and writes only on the version that was read."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Storages:
         raise _keeps_changing(name)
 
     async def recover(self, namespace: str | None, name: str) -> StorageView:
-        """Lets a failed prepare run again. Clash when there is nothing to recover."""
+        """Starts a failed prepare again. Clash when there is nothing to recover."""
         key = self.key(namespace, name)
         for _ in range(ATTEMPTS):
             storage = await self._find_live(key)
@@ -105,7 +105,7 @@ class Storages:
     async def delete(self, namespace: str | None, name: str, if_match: str = "") -> None:
         """Deletes the storage with its data, unless somebody holds it.
 
-        The deletion names the version that was read: a unit that gets the storage in between makes it fail.
+        The deletion names the version that was read: it fails if a unit reserves the storage in between.
         """
         key = self.key(namespace, name)
         for _ in range(ATTEMPTS):
@@ -149,16 +149,16 @@ class Storages:
         self._storages.wrote(written)
         return written
 
-    async def _answer(self, done: Made[GPUStorage]) -> StorageView:
-        made = done.record.status.objects[0]
-        storage = done.made or await self._storages.get(Key(made.namespace, made.name))
-        if storage is not None and storage.metadata.uid != made.uid:
-            storage = await self._storages.live(Key(made.namespace, made.name))  # the cache may show an earlier one
-        if storage is not None and storage.metadata.uid == made.uid:
+    async def _answer(self, done: CreatedObject[GPUStorage]) -> StorageView:
+        created = done.record.status.objects[0]
+        key = Key(created.namespace, created.name)
+        storage = done.object or await self._storages.get(key)
+        if storage is not None and storage.metadata.uid != created.uid:
+            storage = await self._storages.live(key)  # the cache may show an earlier storage of this name
+        if storage is not None and storage.metadata.uid == created.uid:
             return storage_view(storage)
-        return StorageView(
-            name=made.name, namespace=made.namespace, operationID=done.record.spec.operationID, deleted=True
-        )
+        operation_id = done.record.spec.operationID
+        return StorageView(name=key.name, namespace=key.namespace, operationID=operation_id, deleted=True)
 
 
 def _check_version(storage: GPUStorage, if_match: str) -> None:
@@ -172,8 +172,8 @@ def _check_free(storage: GPUStorage) -> None:
     if holder is None:
         return
     since = f" since {holder.since.isoformat(timespec='seconds')}" if holder.since else ""
-    cure = "wait until it is filled" if holder.storage else "delete the unit or remove the mount from it first"
-    raise StorageInUse(f"storage {storage.metadata.name} is in use by {holder}{since}: {cure}")
+    remedy = "wait until the copy ends" if holder.storage else "delete the unit or remove the mount from it first"
+    raise StorageInUse(f"storage {storage.metadata.name} is in use by {holder}{since}: {remedy}")
 
 
 def _keeps_changing(name: str) -> Clash:
