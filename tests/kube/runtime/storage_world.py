@@ -21,7 +21,9 @@ from equipment.builders.product import StorageBuilder
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.condition import Condition, find_condition
 from gpu_runtime.api.meta.object import Key, ObjectMeta
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
+from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS, PersistentVolumeClaim
@@ -194,10 +196,7 @@ def ready_of(storage: GPUStorage) -> Condition:
     return ready
 
 
-def holder(unit: str) -> Document:
-    """The patch that records a unit as holder of the storage."""
-    record = json.dumps({"unit": unit, "uid": "some-uid"})
-    return {"metadata": {"annotations": {"runtime.lokiwager.io/attached-to": record}}}
-
-
-FREE: Document = {"metadata": {"annotations": {"runtime.lokiwager.io/attached-to": None}}}
+def held_by(unit: GPUUnit) -> Document:
+    """The patch that makes the unit the holder of a storage."""
+    record = attached_to(Attachment(unit=unit.metadata.name, uid=unit.metadata.uid))
+    return {"metadata": {"annotations": record}}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.builders import a_unit
 from equipment.fault_proxy import FaultProxy, creates, watches, writes
 from equipment.servers import ApiServer, fresh_namespace
 from equipment.waiting import eventually
@@ -16,11 +17,11 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER
 from gpu_runtime.cmd.up.install import install
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
-from gpu_runtime.controllers.product_kinds import GPU_STORAGES
+from gpu_runtime.controllers.product_kinds import GPU_STORAGES, GPU_UNITS
 from gpu_runtime.kube import Client, Manager, NotFound, load_config
 from gpu_runtime.local.controllers.assembly import Workloads
 from gpu_runtime.local.controllers.namespaces import NAMESPACES
-from kube.runtime.storage_world import FREE, StorageWorld, holder, ready_of, reconciling
+from kube.runtime.storage_world import NAME, StorageWorld, held_by, ready_of, reconciling
 from kube.runtime.test_third_kind import resynced
 
 
@@ -113,7 +114,8 @@ async def test_a_foreground_deletion_leaves_the_claim_alone_while_somebody_holds
     await world.add_class()
     async with reconciling(proxied):
         before = await world.bound()
-        await world.change(holder("demo"))
+        unit = await world.client.create(GPU_UNITS, a_unit("demo", world.namespace).mounting(NAME).document())
+        await world.change(held_by(unit))
         await eventually(lambda: held(world), what="the status shows the holder")
         await world.client.delete(GPU_STORAGES, world.key, propagation="Foreground")
         after = await world.becomes("StorageDeleting", "waiting until unit demo no longer holds it")
@@ -121,7 +123,7 @@ async def test_a_foreground_deletion_leaves_the_claim_alone_while_somebody_holds
         claim = await world.claim()
         assert claim.metadata.deletionTimestamp is None
         assert claim.is_bound
-        await world.change(FREE)
+        await world.client.delete(GPU_UNITS, unit.metadata.key)
         await world.gone()
 
 
