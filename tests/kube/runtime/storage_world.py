@@ -117,15 +117,15 @@ class StorageWorld:
 
         await eventually(probe, what=f"the claim asks for {size}")
 
-    async def add_volume(self, size: str = "1Gi") -> None:
-        """A volume that is kept for the claim; a controller binds it."""
+    async def add_volume(self, size: str = "1Gi", claim_uid: str = "") -> None:
+        """A volume that is kept for the claim; a controller binds it. With a UID: for this very claim."""
         spec = {
             "capacity": {"storage": size},
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": self.storage_class,
             "persistentVolumeReclaimPolicy": "Retain",
             "hostPath": {"path": "/nowhere"},
-            "claimRef": {"namespace": self.namespace, "name": NAME},
+            "claimRef": {"namespace": self.namespace, "name": NAME, **({"uid": claim_uid} if claim_uid else {})},
         }
         body = {"metadata": {"name": self._volume}, "spec": spec}
         await self.client.request("POST", VOLUMES_PATH, body=body, subject="make a volume")

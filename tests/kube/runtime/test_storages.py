@@ -159,13 +159,18 @@ async def test_a_claim_that_is_deleted_by_hand_goes_with_its_storage(world: Stor
         await world.gone()
 
 
-async def test_a_claim_that_loses_its_volume_is_told(world: StorageWorld, proxied: Client) -> None:
+async def test_a_claim_that_loses_its_volume_is_told_until_the_volume_is_back(
+    world: StorageWorld, proxied: Client
+) -> None:
     await world.add_class()
     async with reconciling(proxied):
         await world.bound()
         await world.lose_volume()
         lost = await world.becomes("StorageClaimLost", "lost its volume")
         assert not lost.status.mountable
+        await world.add_volume(claim_uid=(await world.claim()).metadata.uid)
+        found = await world.becomes("StorageReady")
+        assert found.status.mountable
 
 
 async def test_a_class_that_is_missing_or_waits_for_a_consumer_is_told(world: StorageWorld, proxied: Client) -> None:

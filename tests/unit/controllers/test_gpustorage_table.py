@@ -171,14 +171,18 @@ ROWS: dict[str, Row] = {
     "a claim that lost its volume is Failed and cannot be mounted": Row(
         [READY, BOUND.status(phase="Lost", capacity={}), CLASS],
         ["status GPUStorage data"],
-        *("Failed", "StorageClaimLost", "PersistentVolumeClaim data lost its volume pv-1"),
+        *(
+            "Failed",
+            "StorageClaimLost",
+            "PersistentVolumeClaim data lost its volume pv-1: bring that PersistentVolume back",
+        ),
         status={"mountable": None, "capacity": None},
         events=["Warning StorageClaimLost"],
     ),
     "a claim that somebody deletes is Failed, and its data is still there": Row(
         [READY, BOUND.being_deleted(), CLASS],
         ["status GPUStorage data"],
-        *("Failed", "StorageClaimLost", "its data is still there"),
+        *("Failed", "StorageClaimLost", "its data is still there until the storage is deleted"),
         status={"mountable": None, "capacity": "20Gi"},
         events=["Warning StorageClaimLost"],
     ),
@@ -316,7 +320,7 @@ ROWS: dict[str, Row] = {
     "a claim that is gone is never made again": Row(
         [RECORDED, CLASS],
         ["status GPUStorage data"],
-        *("Failed", "StorageClaimLost", "PersistentVolumeClaim data was deleted, and its data with it"),
+        *("Failed", "StorageClaimLost", "was deleted, and its data with it: delete the storage and create it again"),
         status={"claimName": "data", "mountable": None},
         events=["Warning StorageClaimLost"],
     ),

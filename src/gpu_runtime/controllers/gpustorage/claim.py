@@ -52,11 +52,14 @@ class ClaimKeeper:
     async def ensure(self, storage: GPUStorage, found: PersistentVolumeClaim | None) -> PersistentVolumeClaim:
         """The claim after this reconcile. `found` is what `find` returned."""
         if found is None and storage.status.claimName:
-            raise _lost(f"PersistentVolumeClaim {storage.status.claimName} was deleted, and its data with it")
+            raise _lost(
+                f"PersistentVolumeClaim {storage.status.claimName} was deleted, and its data with it: delete the "
+                "storage and create it again"
+            )
         if found is not None and found.is_being_deleted:
             raise _lost(
-                f"somebody deleted PersistentVolumeClaim {found.metadata.name}: its data is still there, but nobody "
-                "can mount it; the data is deleted with the storage"
+                f"somebody deleted PersistentVolumeClaim {found.metadata.name}, which cannot be undone: its data is "
+                "still there until the storage is deleted, but no new pod can mount it"
             )
         with reported_as(STORAGE_PVC_SYNC_FAILED):
             if found is not None:

@@ -65,7 +65,10 @@ def blocked(seen: Observed) -> Readiness | None:
 def claim_lost(seen: Observed) -> Readiness | None:
     if seen.claim is None or seen.claim.status.phase != "Lost":
         return None
-    message = f"PersistentVolumeClaim {seen.claim.metadata.name} lost its volume {seen.claim.spec.volumeName}"
+    message = (
+        f"PersistentVolumeClaim {seen.claim.metadata.name} lost its volume {seen.claim.spec.volumeName}: bring that "
+        "PersistentVolume back, or delete the storage and create it again"
+    )
     return Readiness("failed", STORAGE_CLAIM_LOST, message)
 
 
