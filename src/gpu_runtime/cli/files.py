@@ -1,4 +1,4 @@
-"""`gpu-runtime files`: what the pods of a storage run on its volume."""
+"""`gpu-runtime files`: the commands that the pods of a storage run on its volume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def files() -> None:
 
 def _prefix(_: click.Context, __: click.Parameter, value: str) -> str:
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", value):
-        raise click.BadParameter("begins with a slash and does not end with one, such as /storages/default/data")
+        raise click.BadParameter("must begin with a slash and not end with one, such as /storages/default/data")
     return value
 
 
@@ -30,7 +30,12 @@ def _prefix(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; empty for all addresses.")
 @click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True)
-@click.option("--prefix", default="", callback=_prefix, help="Beginning of every path, such as /storages/default/data.")
+@click.option(
+    "--prefix",
+    default="",
+    callback=_prefix,
+    help="Path below which the files are served, such as /storages/default/data.",
+)
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(0, 600),
@@ -41,8 +46,9 @@ def _prefix(_: click.Context, __: click.Parameter, value: str) -> str:
 def serve_command(folder: Path, host: str, port: int, prefix: str, drain_seconds: float) -> None:
     """Serve the files below FOLDER over HTTP, for reading only.
 
-    Lists folders as HTML and JSON, sends files with ranges and folders as tar. No link leads out of FOLDER. /healthz
-    answers when the server runs. Ends with 0 after SIGTERM or Ctrl-C, and with 2 when an option is wrong.
+    Lists folders as HTML and JSON, sends files with ranges and folders as tar. Links that lead out of FOLDER are
+    refused. /healthz answers when the server runs. Exits with 0 after SIGTERM or Ctrl-C, and with 2 when an option is
+    wrong.
     """
     end_when_asked()
     from gpu_runtime.files.serving import ServeOptions, serve  # noqa: PLC0415  `--help` needs none of it
@@ -63,8 +69,8 @@ def serve_command(folder: Path, host: str, port: int, prefix: str, drain_seconds
 def copy_command(source: str, target: str, clear_first: bool) -> None:
     """Copy everything in the folder SOURCE into the folder TARGET.
 
-    Links, permissions, owners, times, extended attributes and holes in files are kept. Sockets and devices are left
-    out. The last line of the output begins with "done" when all of it has reached the disk.
+    Keeps links, permissions, owners, times, extended attributes and holes in files. Skips sockets and devices. The last
+    line of the output begins with "done" when the whole copy has reached the disk.
     """
     try:
         copy_tree(source, target, clear=clear_first, reporter=Reporter(click.echo))
@@ -75,7 +81,7 @@ def copy_command(source: str, target: str, clear_first: bool) -> None:
 @files.command("clear")
 @click.argument("folder", type=click.Path())
 def clear_command(folder: str) -> None:
-    """Remove everything in FOLDER, but not FOLDER itself and not its lost+found."""
+    """Remove everything in FOLDER except lost+found. FOLDER itself stays."""
     try:
         removed = clear(folder)
     except FilesError as error:

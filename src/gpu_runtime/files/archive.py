@@ -1,4 +1,4 @@
-"""A folder as a tar archive, made piece by piece: memory does not grow with the folder.
+"""A folder as a tar archive, made piece by piece: memory use does not grow with the folder.
 
 Links are stored as links and never followed. Devices, pipes and sockets are left out. The format is GNU's: it keeps
 names of any bytes and files of any size, and every tar reads it.
@@ -21,7 +21,7 @@ _END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 class _Level(NamedTuple):
-    """A folder on the way to the current one, kept open: moving it then changes nothing."""
+    """A folder on the path to the current one. It stays open, so moving it does not matter."""
 
     folder: Opened
     path: bytes

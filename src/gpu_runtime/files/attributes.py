@@ -9,46 +9,46 @@ from collections import Counter
 from typing import NamedTuple
 
 REFUSED = (errno.EPERM, errno.EINVAL)  # EINVAL: the user namespace has no such user
-NOT_KEPT = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENODATA)
-OF_THE_MACHINE = "security.selinux"  # the label that the machine gives its own files
+UNSUPPORTED = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENODATA)
+SELINUX_LABEL = "security.selinux"  # each machine sets its own label: its loss is not reported
 
 Losses = Counter[str]
-"""What could not be kept, and for how many files."""
+"""Names of the attributes that could not be kept, and for how many files."""
 
 OWNER_LOST = "owner or group"
 ATTRIBUTE_LOST = "extended attributes"
 
 
 class Named(NamedTuple):
-    """An entry that is not opened: a link or a FIFO in an open folder."""
+    """A link or a FIFO in an open folder. Such entries are not opened."""
 
     folder: int
     name: str
 
 
-def keep_attributes(original: int, copy: int, was: os.stat_result, losses: Losses) -> None:
-    """Of an open file or folder. The owner comes first: a change of it clears setuid and capabilities."""
-    mode = _mode_with(was, _keep_owner(copy, was, losses))
+def keep_attributes(original: int, copy: int, info: os.stat_result, losses: Losses) -> None:
+    """For an open file or folder. Sets the owner first: a change of the owner clears setuid and capabilities."""
+    mode = _mode_with(info, _keep_owner(copy, info, losses))
     _keep_extended(original, copy, losses)
     os.fchmod(copy, mode)
-    os.utime(copy, ns=(was.st_atime_ns, was.st_mtime_ns))
+    os.utime(copy, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def keep_attributes_of(copy: Named, was: os.stat_result, losses: Losses) -> None:
-    """Of a link or a FIFO."""
-    mode = _mode_with(was, _keep_owner(copy, was, losses))
-    if not stat.S_ISLNK(was.st_mode):
+def keep_attributes_of(copy: Named, info: os.stat_result, losses: Losses) -> None:
+    """For a link or a FIFO."""
+    mode = _mode_with(info, _keep_owner(copy, info, losses))
+    if not stat.S_ISLNK(info.st_mode):
         os.chmod(copy.name, mode, dir_fd=copy.folder)
-    times = was.st_atime_ns, was.st_mtime_ns
+    times = info.st_atime_ns, info.st_mtime_ns
     os.utime(copy.name, ns=times, dir_fd=copy.folder, follow_symlinks=False)
 
 
-def _keep_owner(copy: int | Named, was: os.stat_result, losses: Losses) -> tuple[bool, bool]:
-    """Whether the copy has the user and the group of the original. An ordinary user may give files to nobody."""
-    if _chown(copy, was.st_uid, was.st_gid):
+def _keep_owner(copy: int | Named, info: os.stat_result, losses: Losses) -> tuple[bool, bool]:
+    """Whether the copy has the user and the group of the original. Only root can give files to another user."""
+    if _chown(copy, info.st_uid, info.st_gid):
         return True, True
-    group = _chown(copy, -1, was.st_gid)
-    user = was.st_uid == os.geteuid()
+    group = _chown(copy, -1, info.st_gid)
+    user = info.st_uid == os.geteuid()
     if not (user and group):
         losses[OWNER_LOST] += 1
     return user, group
@@ -67,10 +67,10 @@ def _chown(copy: int | Named, user: int, group: int) -> bool:
     return True
 
 
-def _mode_with(was: os.stat_result, kept: tuple[bool, bool]) -> int:
-    """The permissions. setuid and setgid would give a program the rights of another user than the original's."""
-    mode = stat.S_IMODE(was.st_mode)
-    if stat.S_ISDIR(was.st_mode):
+def _mode_with(info: os.stat_result, kept: tuple[bool, bool]) -> int:
+    """The permissions. Without the original owner, setuid and setgid are dropped: they would give the wrong rights."""
+    mode = stat.S_IMODE(info.st_mode)
+    if stat.S_ISDIR(info.st_mode):
         return mode
     user, group = kept
     return mode & ~(0 if user else stat.S_ISUID) & ~(0 if group else stat.S_ISGID)
@@ -80,7 +80,7 @@ def _keep_extended(original: int, copy: int, losses: Losses) -> None:
     try:
         names = os.listxattr(original)
     except OSError as error:
-        if error.errno not in NOT_KEPT:
+        if error.errno not in UNSUPPORTED:
             raise
         return
     lost = False
@@ -88,8 +88,8 @@ def _keep_extended(original: int, copy: int, losses: Losses) -> None:
         try:
             os.setxattr(copy, name, os.getxattr(original, name))
         except OSError as error:
-            if error.errno not in NOT_KEPT:
+            if error.errno not in UNSUPPORTED:
                 raise
-            lost = lost or name != OF_THE_MACHINE
+            lost = lost or name != SELINUX_LABEL
     if lost:
         losses[ATTRIBUTE_LOST] += 1

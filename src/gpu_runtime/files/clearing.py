@@ -16,7 +16,7 @@ MOVED = ".to-be-cleared-"
 
 
 def clear(path: str) -> int:
-    """Removes everything below the folder at `path`, and returns how many entries that were. Follows no link."""
+    """Removes everything below the folder at `path`, and returns the number of entries. Follows no link."""
     with root_folder(path) as root:
         return clear_root(root)
 
@@ -24,8 +24,8 @@ def clear(path: str) -> int:
 def clear_root(root: int) -> int:
     """Removes everything below an open folder.
 
-    A folder that lies too deep is moved to the top and removed in a later pass, so that neither memory nor the number
-    of open folders grows with the depth. A run that was interrupted is finished by the next.
+    A folder that is nested too deep is moved to the top and removed in a later pass, so that memory and the number of
+    open folders do not grow with the depth. After an interruption, the next run removes the rest.
     """
     clearing = _Clearing(root)
     while names := names_in(root):
@@ -41,7 +41,7 @@ class _Clearing:
         self._numbers = count()
 
     def remove(self, parent: int, parts: Parts) -> None:
-        """Removes the entry `parts` in the open folder `parent`."""
+        """Removes the entry at the path `parts`, which is in the open folder `parent`."""
         name = parts[-1]
         with stopping_at("remove", parts), suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
@@ -69,7 +69,7 @@ class _Clearing:
             try:
                 os.rename(name, place, src_dir_fd=parent, dst_dir_fd=self._root)
                 return
-            except OSError as error:  # that name is taken: by a file, or by a folder that an earlier run moved
+            except OSError as error:  # the name is taken by a file, or by a folder that an earlier run moved
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                     raise
 
@@ -79,7 +79,7 @@ def _open_for_removal(parent: int, name: str) -> int:
     path = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         if os.fstat(path).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            with suppress(PermissionError):  # of another owner: root needs no permission
+            with suppress(PermissionError):  # another user owns it: only root can go on, and needs no chmod
                 os.chmod(f"/proc/self/fd/{path}", stat.S_IRWXU)  # noqa: PTH101
         return os.open(".", FOLDER, dir_fd=path)
     finally:

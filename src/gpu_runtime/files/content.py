@@ -1,4 +1,4 @@
-"""What a browser is told about a file: nothing that it would run."""
+"""Content-Type and Content-Disposition of a file. A browser never gets content that it would run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gpu_runtime.files.names import disposition
 
-# Types that a browser shows without running anything in them, and without loading the file once more, as it does for
-# films and sound. SVG and HTML are not among them.
+# Types that a browser shows without running anything. SVG and HTML can hold scripts. For video and audio, a browser
+# requests the file a second time, which the proxy refuses (`Guard.admit_reading`).
 SHOWN = frozenset({"application/json", "image/avif", "image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp"})
 _TYPES = mimetypes.MimeTypes()  # the built-in table: the same answers on every machine
 

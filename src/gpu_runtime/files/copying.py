@@ -1,4 +1,4 @@
-"""Copies the tree of one folder into another, faithfully, and says how far it is."""
+"""Copies everything in one folder into another, with all attributes, and reports progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_runtime.files.sparse_copy import Shorter, copy_content
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO in the place of a file must not block
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 SKIPPED = {stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
-"""Entries that mean nothing without the program or the machine that made them."""
+"""Entries that are not copied: they are of no use without the program or machine that made them."""
 TARGET_LOST = "attributes of the target folder itself"
 
 
@@ -28,14 +28,14 @@ class Finished(NamedTuple):
     """A folder that is copied except for its attributes."""
 
     parts: Parts
-    was: os.stat_result
+    info: os.stat_result
 
 
 def copy_tree(source: str, target: str, *, clear: bool, reporter: Reporter) -> Progress:
     """Copies everything below `source` into `target`, which must be empty unless `clear` empties it first.
 
-    When it returns, the copy has reached the disk. It stops at the first file that cannot be copied, or that changes
-    meanwhile: then the target is not a copy.
+    When it returns, the copy has reached the disk. It raises FilesError at the first file that cannot be copied or that
+    changes during the copy. The target is then incomplete.
     """
     with root_folder(source) as from_root, root_folder(target) as to_root:
         if os.path.samestat(os.fstat(from_root), os.fstat(to_root)) or _overlap(source, target):
@@ -43,7 +43,7 @@ def copy_tree(source: str, target: str, *, clear: bool, reporter: Reporter) -> P
         if clear:
             clear_root(to_root)
         elif names_in(to_root):
-            raise FilesError(f"{target!r} is not empty, and a copy replaces no files: --clear empties it first")
+            raise FilesError(f"{target!r} is not empty: use --clear to empty it first")
         copying = _Copying(from_root, to_root, reporter)
         try:
             copying.run()
@@ -64,18 +64,18 @@ class _Copying:
         self._reporter = reporter
         self._losses: Losses = Losses()
         self._links: dict[tuple[int, int], Parts] = {}
-        """Where the first name of a file with several names was copied to, by device and inode."""
+        """By device and inode: the first path under which a file with several names was copied."""
         self._folders: list[Finished] = []
 
     def run(self) -> None:
         self._reporter.begin(*self._count())
         for folder in folders_of(self._source):
-            was = os.fstat(folder.fd)
+            info = os.fstat(folder.fd)
             with stopping_at("open the copy of folder", folder.parts), folder_below(self._target, folder.parts) as copy:
                 for name in folder.names:
                     self._copy_entry(folder, name, copy)
-            self._folders.append(Finished(folder.parts, was))
-        # Inner folders first: a change in a folder moves its times. Until now all folders of the copy are writable.
+            self._folders.append(Finished(folder.parts, info))
+        # Last, because writing into a folder changes its times and needs permission. Inner folders come first.
         for finished in reversed(self._folders):
             self._finish_folder(finished)
         progress = self._reporter.progress
@@ -89,68 +89,68 @@ class _Copying:
             sync_file_system(self._target)
 
     def _count(self) -> tuple[int, int]:
-        """Files, by their names, and bytes, each file once."""
+        """The number of files and bytes. A file with several names counts once for each name; its bytes count once."""
         files, size, seen = 0, 0, set[tuple[int, int]]()
         for folder in folders_of(self._source):
             for name in folder.names:
                 with stopping_at("read", (*folder.parts, name)):
-                    was = os.lstat(name, dir_fd=folder.fd)
-                if stat.S_ISDIR(was.st_mode) or stat.S_IFMT(was.st_mode) in SKIPPED:
+                    info = os.lstat(name, dir_fd=folder.fd)
+                if stat.S_ISDIR(info.st_mode) or stat.S_IFMT(info.st_mode) in SKIPPED:
                     continue
                 files += 1
-                identity = was.st_dev, was.st_ino
-                if stat.S_ISREG(was.st_mode) and identity not in seen:
-                    size += was.st_size
-                if was.st_nlink > 1:
+                identity = info.st_dev, info.st_ino
+                if stat.S_ISREG(info.st_mode) and identity not in seen:
+                    size += info.st_size
+                if info.st_nlink > 1:
                     seen.add(identity)
         return files, size
 
     def _copy_entry(self, folder: Folder, name: str, copy: int) -> None:
         parts = (*folder.parts, name)
         with stopping_at("copy", parts):
-            was = os.lstat(name, dir_fd=folder.fd)
-            if stat.S_ISDIR(was.st_mode):
+            info = os.lstat(name, dir_fd=folder.fd)
+            if stat.S_ISDIR(info.st_mode):
                 os.mkdir(name, stat.S_IRWXU, dir_fd=copy)
                 return
-            if kind := SKIPPED.get(stat.S_IFMT(was.st_mode)):
+            if kind := SKIPPED.get(stat.S_IFMT(info.st_mode)):
                 self._reporter.write_line(f"skipped {kind} {printable(parts)}")
                 return
-            if not self._link(was, parts, copy):
-                self._copy_file(folder.fd, parts, copy, was)
+            if not self._link(info, parts, copy):
+                self._copy_file(folder.fd, parts, copy, info)
             self._reporter.file_copied()
 
-    def _link(self, was: os.stat_result, parts: Parts, copy: int) -> bool:
-        """Makes a further name of a file that was copied under another one; False if there is none."""
-        first = self._links.get((was.st_dev, was.st_ino))
+    def _link(self, info: os.stat_result, parts: Parts, copy: int) -> bool:
+        """Makes a hard link if the file was copied under another name already; False if it was not."""
+        first = self._links.get((info.st_dev, info.st_ino))
         if first is not None:
             with folder_below(self._target, first[:-1]) as place:
                 os.link(first[-1], parts[-1], src_dir_fd=place, dst_dir_fd=copy, follow_symlinks=False)
             return True
-        if was.st_nlink > 1:
-            self._links[was.st_dev, was.st_ino] = parts
+        if info.st_nlink > 1:
+            self._links[info.st_dev, info.st_ino] = parts
         return False
 
-    def _copy_file(self, folder: int, parts: Parts, copy: int, was: os.stat_result) -> None:
+    def _copy_file(self, folder: int, parts: Parts, copy: int, info: os.stat_result) -> None:
         name = parts[-1]
-        if stat.S_ISREG(was.st_mode):
+        if stat.S_ISREG(info.st_mode):
             self._copy_regular(folder, parts, copy)
             return
-        if stat.S_ISLNK(was.st_mode):
+        if stat.S_ISLNK(info.st_mode):
             os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=copy)
         else:
             os.mkfifo(name, stat.S_IRUSR | stat.S_IWUSR, dir_fd=copy)
-        keep_attributes_of(Named(copy, name), was, self._losses)
+        keep_attributes_of(Named(copy, name), info, self._losses)
 
     def _copy_regular(self, folder: int, parts: Parts, copy: int) -> None:
         with _opened(parts[-1], READ, folder) as original, _opened(parts[-1], CREATE, copy) as made:
-            was = os.fstat(original)
+            info = os.fstat(original)
             try:
-                copy_content(original, made, was.st_size, self._reporter.bytes_copied)
+                copy_content(original, made, info.st_size, self._reporter.bytes_copied)
             except Shorter:
                 raise _changed(parts) from None
-            if _version(os.fstat(original)) != _version(was):
+            if _version(os.fstat(original)) != _version(info):
                 raise _changed(parts)
-            keep_attributes(original, made, was, self._losses)
+            keep_attributes(original, made, info, self._losses)
 
     def _finish_folder(self, finished: Finished) -> None:
         parts = finished.parts
@@ -159,14 +159,14 @@ class _Copying:
             folder_below(self._source, parts) as original,
             folder_below(self._target, parts) as copy,
         ):
-            if _version(os.fstat(original)) != _version(finished.was):
+            if _version(os.fstat(original)) != _version(finished.info):
                 raise _changed(parts)
             try:
-                keep_attributes(original, copy, finished.was, self._losses)
+                keep_attributes(original, copy, finished.info, self._losses)
             except PermissionError:
                 if parts:
                     raise
-                self._losses[TARGET_LOST] += 1  # the target itself belongs to another user
+                self._losses[TARGET_LOST] += 1  # the target folder itself belongs to another user
 
 
 @contextmanager

@@ -9,7 +9,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_file_system(folder: int) -> None:
-    """Of the open folder. It must have been open since before the writes: then an error of any of them is told."""
+    """For the file system of the open folder. Open the folder before the writes: then all write errors are reported."""
     if _libc.syncfs(folder) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

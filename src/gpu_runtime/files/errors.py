@@ -1,10 +1,10 @@
-"""Why a request for files is refused, each with its HTTP status and a code for programs."""
+"""Errors of the HTTP server, each with its status and a code for programs."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """Nothing is served. The message tells the user why."""
+    """The request is refused. The message tells the user why."""
 
     status = 400
     code = "invalid_request"
@@ -35,4 +35,4 @@ class Busy(Refused):
 
 
 class Incomplete(Exception):
-    """What was promised cannot be sent: a file became shorter while it was read, or folders are too deep."""
+    """A response that has begun cannot be finished: a file became shorter, or folders are nested too deep."""

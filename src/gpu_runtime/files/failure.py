@@ -1,4 +1,4 @@
-"""Why work on files stopped: one line that names the file, for a person."""
+"""Errors of the copy and the clear command: one line for people, which names the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Full(FilesError):
 
 @contextmanager
 def stopping_at(action: str, parts: Parts) -> Iterator[None]:
-    """An OSError of the block becomes a FilesError that names the file and what was tried."""
+    """Turns an OSError of the block into a FilesError that names the file and the action."""
     try:
         yield
     except OSError as error:

@@ -62,7 +62,7 @@ def folders_of(root: int) -> Iterator[Folder]:
 
 
 def _list(folder: int, *, is_root: bool) -> tuple[list[str], list[str]]:
-    """All names, and those of folders, sorted: two runs over one tree report the same."""
+    """All names, and the names of folders. Sorted, so that two runs over one tree report the same."""
     names, inner = [], []
     with os.scandir(folder) as entries:
         for entry in entries:

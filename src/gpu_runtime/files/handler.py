@@ -152,7 +152,7 @@ class FilesHandler:
         return response
 
     async def _read(self, request: web.Request, call: Callable[..., T], *arguments: object) -> T:
-        """Runs a call that reads for a response that has begun. If it fails, the connection is cut off."""
+        """Runs a call that reads the next part of a response. If it fails, the connection is cut off."""
         try:
             return await self._in_thread(call, *arguments)
         except (OSError, Incomplete) as error:
@@ -162,7 +162,7 @@ class FilesHandler:
             raise ConnectionResetError(str(error)) from error
 
     async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
-        """Runs the call in a thread. A cancelled one is waited for: it uses open files, which are closed after it."""
+        """Runs the call in a thread. On cancellation, waits for the call: it uses files that are closed afterwards."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
         try:
             return await asyncio.shield(running)
@@ -172,7 +172,7 @@ class FilesHandler:
 
 
 def response_to(refused: Refused) -> web.Response:
-    """The refusal in the envelope of the REST API."""
+    """The error response, in the format of the REST API."""
     return refusal(refused.status, str(refused), refused.code)
 
 
@@ -183,7 +183,7 @@ def refusal(status: int, message: str, code: str = Refused.code) -> web.Response
 
 
 def _with_slash(name: bytes) -> web.Response:
-    """Relative links of a folder's page need the slash. The redirect is relative too: it works behind any proxy."""
+    """Redirects to the path with a slash, which relative links need. It is relative too, to work behind any proxy."""
     return web.Response(status=308, headers={hdrs.LOCATION: f"./{link(name)}/"})
 
 
@@ -205,12 +205,12 @@ def _format(query: Query, accept: str) -> str:
     if form is None:
         return "json" if "application/json" in accept and "text/html" not in accept else "html"
     if form not in {"json", "html"}:
-        raise Refused("format: json or html")
+        raise Refused("format: must be json or html")
     return form
 
 
 def _limit(query: Query) -> int:
     text = query.get("limit", str(ENTRIES))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MOST_ENTRIES):
-        raise Refused(f"limit: a number from 1 to {MOST_ENTRIES}")
+        raise Refused(f"limit: must be a number from 1 to {MOST_ENTRIES}")
     return int(text)

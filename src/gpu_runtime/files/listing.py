@@ -15,7 +15,7 @@ EntryType = Literal["file", "folder", "link", "other"]
 
 
 class Entry(Struct, frozen=True):
-    """One name in a folder. A link is itself, not what it leads to."""
+    """One entry of a folder. Links are not followed."""
 
     name: bytes
     type: EntryType
@@ -37,7 +37,7 @@ def read_page(folder: int, after: bytes, limit: int) -> Page:
     with os.scandir(folder) as found:
         names = (os.fsencode(each.name) for each in found)
         first = heapq.nsmallest(limit + 1, (name for name in names if name > after))
-    # By name, not by entry: entries that vanished meanwhile must not end the list.
+    # Decided by the names: if some entries vanished since, the next page must still be linked.
     return Page(list(_entries(folder, first[:limit])), first[limit - 1] if len(first) > limit else None)
 
 
@@ -60,7 +60,7 @@ def _type(mode: int) -> EntryType:
 
 
 def moment(seconds: float) -> datetime | None:
-    """The time of a file, in whole seconds; None for one that no calendar has."""
+    """The time of a file, in whole seconds; None if it is out of the range of datetime."""
     try:
         return datetime.fromtimestamp(int(seconds), UTC)
     except (OverflowError, ValueError, OSError):

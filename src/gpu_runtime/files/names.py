@@ -1,4 +1,4 @@
-"""Names of files are any bytes but `/` and NUL. How they are shown, linked and sent."""
+"""Names of files, which are any bytes except `/` and NUL, in URLs, in pages and in headers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_runtime.files.errors import FileNotServed
 def parse_path(raw: str) -> list[bytes]:
     """The names in the path of a URL, decoded once, without the trailing slash.
 
-    Each name is one that a folder can hold: a path with `..` or an encoded slash is refused, not interpreted.
+    A path with `.`, `..`, an empty name or an encoded slash is refused, not interpreted.
     """
     parts = raw.encode("utf-8", "surrogateescape").split(b"/")
     if parts[-1] == b"":
@@ -18,17 +18,17 @@ def parse_path(raw: str) -> list[bytes]:
     names = [unquote_to_bytes(part) for part in parts]
     for name in names:
         if name in {b"", b".", b".."} or b"/" in name or b"\0" in name:
-            raise FileNotServed("a part of the path is no name of a file or folder")
+            raise FileNotServed("a part of the path is not a name that a file or folder can have")
     return names
 
 
 def link(name: bytes) -> str:
-    """The name as a part of a URL. Nothing in it has a meaning there: not `:`, not `?`, not `%2e`."""
+    """The name as a part of a URL. All special characters are escaped, such as `:`, `?` and `%`."""
     return quote(name, safe="")
 
 
 def shown(name: bytes) -> str:
-    """The name for people. Bytes that are no text and characters that would not be seen are escaped."""
+    """The name for people. Bytes that are not UTF-8 and invisible characters are escaped."""
     text = name.decode("utf-8", "backslashreplace")
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 

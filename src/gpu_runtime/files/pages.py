@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gpu_runtime.files.listing import Entry, Page
 from gpu_runtime.files.names import link, shown
+from gpu_runtime.files.sizes import readable
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #222; }
@@ -29,11 +30,10 @@ td:nth-child(n+2), th:nth-child(n+2) { white-space: nowrap; text-align: right; p
 """
 STYLE_HASH = b64encode(sha256(STYLE.encode()).digest()).decode()
 NOT_SERVED = '<span class="note">(device, pipe or socket)</span>'
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class EntryView(Struct, frozen=True, omit_defaults=True):
-    """An entry as JSON. `name` is for people; `href` is exact, also for names that are no text."""
+    """An entry as JSON. `name` is for people; `href` is exact, also for names that are not UTF-8."""
 
     name: str
     href: str
@@ -100,11 +100,3 @@ def _next(page: Page, limit: int, form: str) -> str | None:
         return None
     query = {"format": form, "limit": str(limit), "after": page.last}
     return "?" + urlencode(query, quote_via=quote, safe="")
-
-
-def readable(size: int) -> str:
-    """The size in the largest unit that leaves a whole number before the point."""
-    amount, unit = float(size), 0
-    while amount >= 1024 and unit < len(UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{amount:.1f} {UNITS[unit]}" if unit else f"{size} B"

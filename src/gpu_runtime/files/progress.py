@@ -1,19 +1,20 @@
-"""The lines with which a copy says how far it is. Whoever started the copy reads them from its output."""
+"""The progress lines of a copy: the copy writes them, and the controller reads them from the log of its pod."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+from gpu_runtime.files.sizes import readable
+
 _LINE = re.compile(
     r"(?:copied (?P<files>\d+) of (?P<files_total>\d+) files, .*|done: copied (?P<all>\d+) files, .*)"
     r" \(bytes (?P<bytes>\d+)/(?P<bytes_total>\d+)\)"
 )
-_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Progress(NamedTuple):
-    """Files and bytes that are copied, and how many there are. Folders are not counted; holes in files are."""
+    """Copied files and bytes, and their totals. Folders are not counted; holes in files are."""
 
     files: int
     files_total: int
@@ -37,20 +38,10 @@ class Progress(NamedTuple):
 
 
 def parse_progress(line: str) -> Progress | None:
-    """The progress that a line of a copy's output tells; None for any other line."""
+    """The progress in a line of a copy's output; None for any other line."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
         return None
     files = int(found["files"] or found["all"])
     total = int(found["files_total"] or found["all"])
     return Progress(files, total, int(found["bytes"]), int(found["bytes_total"]))
-
-
-def readable(size: int) -> str:
-    """`size` bytes in the unit that a person would choose."""
-    amount, unit = float(size), "B"
-    for larger in _UNITS:
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"

@@ -29,7 +29,7 @@ class Unsatisfiable(Exception):
 
 @dataclass(frozen=True)
 class Validators:
-    """What tells one content of a file from the next."""
+    """ETag and modification time: they change when the content of the file changes."""
 
     etag: str
     modified: datetime | None
@@ -44,7 +44,7 @@ class Validators:
         return format_datetime(self.modified, usegmt=True) if self.modified else ""
 
     def is_same(self, if_range: str) -> bool:
-        """Whether the client's part is of this very content. A weak tag never says so."""
+        """Whether If-Range names this content. A weak tag never matches."""
         if if_range.startswith(('"', "W/")):
             return if_range == self.etag
         return self.modified is not None and date(if_range) == self.modified
@@ -73,7 +73,7 @@ def span(header: str, size: int) -> Span | None:
 
 
 def date(text: str) -> datetime | None:
-    """An HTTP date; None when it is none."""
+    """The HTTP date in the text; None if it is not a date."""
     try:
         parsed = parsedate_to_datetime(text)
     except (ValueError, IndexError, TypeError, OverflowError):

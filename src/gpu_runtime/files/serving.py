@@ -16,10 +16,10 @@ from gpu_runtime.files.handler import FilesHandler, refusal
 from gpu_runtime.files.pages import STYLE_HASH
 from gpu_runtime.files.volume import Volume
 
-STALLED_SECONDS = 60.0  # a client that reads nothing for so long is cut off
+STALLED_SECONDS = 60.0  # a client that reads nothing for this time is cut off
 
-# The sandbox gives each page an origin of its own: no script runs in it, and no page of a unit, which has the same
-# address, can read it. Without allow-downloads a browser would refuse to save a file from the list.
+# The sandbox gives each page an origin of its own: no script runs in it, and pages of units, which have the same
+# address, cannot read it. Without allow-downloads, a browser refuses to save files.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "sandbox allow-downloads; default-src 'none'; "
     f"style-src 'sha256-{STYLE_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

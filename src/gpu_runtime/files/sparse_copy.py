@@ -1,4 +1,4 @@
-"""Copies what is in a regular file. Holes stay holes."""
+"""Copies the content of a regular file. Holes stay holes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 CHUNK = 16 * 2**20  # bytes that the kernel copies at a time: progress is reported in between
 BUFFER = 2**20  # bytes that pass through memory at a time
 CANNOT = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
-"""With these errors the kernel says that it cannot copy between two files, not that a file is unreadable."""
+"""Errors that mean that the kernel cannot copy this way, not that a file cannot be read."""
 
 Copy = Callable[[int, int, int, int], int]
 
 
 class Shorter(Exception):
-    """The file ended before the size that it had."""
+    """The file became shorter during the copy."""
 
 
 def copy_content(source: int, target: int, size: int, advanced: Callable[[int], None]) -> None:
-    """Gives the empty `target` the `size` bytes of `source`. `advanced` is told how many more are done."""
-    os.ftruncate(target, size)  # the hole that a file may end with
+    """Copies `size` bytes of `source` into the empty `target`. Calls `advanced` with the bytes of each step."""
+    os.ftruncate(target, size)  # the file may end with a hole
     position = 0
     for start, end in data_ranges(source, size):
         advanced(start - position)
@@ -30,7 +30,7 @@ def copy_content(source: int, target: int, size: int, advanced: Callable[[int], 
 
 
 def data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of the file that are no holes, from start to end."""
+    """The parts of the file that are not holes, as start and end."""
     if os.fstat(file).st_blocks * 512 >= size:  # no holes: saves two calls a file
         yield 0, size
         return
@@ -39,7 +39,7 @@ def data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
         try:
             start = os.lseek(file, end, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole is left
+            if error.errno == errno.ENXIO:  # only a hole is left
                 return
             if error.errno not in CANNOT:
                 raise

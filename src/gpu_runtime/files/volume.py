@@ -1,7 +1,7 @@
 """Opens files and folders of a volume by path. No path and no link leads out of the volume.
 
 The kernel never resolves a path of more than one name for us. Each name is opened relative to the folder before it and
-without following links, so a folder that somebody replaces by a link in the middle is noticed at that name. Links are
+without following links, so a folder that somebody replaces by a link during the walk is noticed at that name. Links are
 resolved here: those that stay in the volume work, the others are refused.
 """
 
@@ -14,17 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_runtime.files import folders
 from gpu_runtime.files.errors import FileNotServed, Forbidden, Incomplete
 
 MOST_LINKS = 40
 """Links that one path may go through, as in the kernel."""
 DEEPEST = 500
-"""Folders below each other. Each is an open file while a path is resolved or an archive is made."""
+"""The most nested folders. Each of them is open while a path is resolved or an archive is made."""
 
+# To walk through a folder, not to read its entries: it needs no permission to read.
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A name can become a FIFO after it was looked at: O_NONBLOCK, so that opening it does not wait for a writer.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # EINVAL: a link that was replaced by something else before it was read. ENXIO: a socket in place of a file.
 _GONE = frozenset(
@@ -70,7 +71,7 @@ class Volume:
         try:
             return path.follow(names)
         except OSError as error:
-            raise refusal(error) from error
+            raise _refusal(error) from error
         finally:
             path.close()
 
@@ -121,7 +122,7 @@ class _Path:
         self._folders.append(os.open(name, FOLDER, dir_fd=self._here))
 
     def _up(self) -> None:
-        """To the folder that the walk came from, which is not asked for its parent: it may have been moved."""
+        """Goes back to the folder that the walk came from. `..` is not resolved: the folder may have been moved."""
         if not self._folders:
             raise Forbidden("the path leads out of the volume")
         os.close(self._folders.pop())
@@ -134,25 +135,25 @@ class _Path:
 
 
 def open_file(name: bytes, folder: int) -> Opened:
-    """Opens a regular file; FileNotServed when the name is something else by now."""
+    """Opens a regular file; FileNotServed if somebody replaced it by something else."""
     fd = os.open(name, FILE, dir_fd=folder)
     info = os.fstat(fd)
     if not stat.S_ISREG(info.st_mode):
         os.close(fd)
-        raise FileNotServed("it is no file any more")
+        raise FileNotServed("it is no longer a file")
     return Opened(fd, info)
 
 
 def open_folder(name: bytes, folder: int) -> Opened:
     """Opens a folder to read its entries."""
-    fd = os.open(name, READ_FOLDER, dir_fd=folder)
+    fd = os.open(name, folders.FOLDER, dir_fd=folder)
     return Opened(fd, os.fstat(fd))
 
 
-def refusal(error: OSError) -> Exception:
-    """The error as a refusal, if the file system refused the path; else the error itself."""
+def _refusal(error: OSError) -> Exception:
+    """FileNotServed or Forbidden if the path caused the error; otherwise the error itself."""
     if error.errno in _GONE:
         return FileNotServed("there is no such file or folder")
     if error.errno in _DENIED:
-        return Forbidden("the permissions of the file or folder do not allow to read it")
+        return Forbidden("the permissions of the file or folder do not allow reading it")
     return error

@@ -190,7 +190,7 @@ def _refused(server: Server) -> bool:
     ("arguments", "says"),
     [
         (["/nowhere"], "cannot open the folder /nowhere: No such file or directory"),
-        (["/", "--prefix", "storages/"], "begins with a slash and does not end with one"),
+        (["/", "--prefix", "storages/"], "must begin with a slash and not end with one"),
         (["/", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1:5000"),
     ],
 )

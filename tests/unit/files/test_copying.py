@@ -83,9 +83,9 @@ def differences(copied: Described, original: Described) -> list[tuple[bytes, obj
     return [(path, copied.get(path), original.get(path)) for path in paths if copied.get(path) != original.get(path)]
 
 
-@mutant("files/attributes.py", "os.utime(copy, ns=(was.st_atime_ns, was.st_mtime_ns))", "pass")
+@mutant("files/attributes.py", "os.utime(copy, ns=(info.st_atime_ns, info.st_mtime_ns))", "pass")
 @mutant("files/copying.py", "for finished in reversed(self._folders):", "for finished in self._folders[:0]:")
-@mutant("files/copying.py", "self._links[was.st_dev, was.st_ino] = parts", "pass")
+@mutant("files/copying.py", "self._links[info.st_dev, info.st_ino] = parts", "pass")
 def test_a_tree_of_10000_files_is_copied_faithfully(source: Path, target: Path) -> None:
     big_tree(source)
     source.chmod(0o1777)
@@ -252,7 +252,7 @@ def _belongs_to_nobody(*folders: Path) -> None:
             parent.chmod(0o711)
 
 
-@mutant("files/copying.py", "if _version(os.fstat(original)) != _version(was):", "if False:")
+@mutant("files/copying.py", "if _version(os.fstat(original)) != _version(info):", "if False:")
 def test_a_file_that_changes_while_it_is_copied_ends_the_copy(
     source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +262,7 @@ def test_a_file_that_changes_while_it_is_copied_ends_the_copy(
         copy(source, target)
 
 
-@mutant("files/copying.py", "if _version(os.fstat(original)) != _version(finished.was):", "if False:")
+@mutant("files/copying.py", "if _version(os.fstat(original)) != _version(finished.info):", "if False:")
 def test_a_file_that_appears_while_its_folder_is_copied_ends_the_copy(
     source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
