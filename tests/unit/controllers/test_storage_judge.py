@@ -88,7 +88,7 @@ def is_held(world: World) -> bool:
 
 @mutant("controllers/gpustorage/judge.py", " or not made.is_settled():", ":")
 @mutant("controllers/gpustorage/judge.py", "if job.can_mount(storage.name):", "if False:")
-@mutant("controllers/gpustorage/reconcile.py", "Result(soonest(result.requeue_after, verdict.seconds))", "result")
+@mutant("controllers/gpustorage/reconcile.py", "Result(soonest(result.requeue_after, verdict.requeue_after))", "result")
 @pytest.mark.parametrize(("holder", "there"), KEPT.values(), ids=KEPT)
 async def test_a_storage_stays_held_because_of(holder: Attachment, there: Sequence[Builder]) -> None:
     world = World(Row([held(holder), BOUND, CLASS, *there]))
