@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from equipment.judge import list_objects
+from gpu_runtime.api.v1alpha1.annotations import FENCE
 from kube.http.api import Places
 
 Document = dict[str, Any]
@@ -18,7 +19,7 @@ Change = Counter[str]
 BUILT_IN = {
     "/apis/apps/v1": ("deployments",),
     "/apis/networking.k8s.io/v1": ("networkpolicies",),
-    "/api/v1": ("services", "pods", "events"),
+    "/api/v1": ("services", "pods", "events", "persistentvolumeclaims"),
 }
 GENERATED = ("Operation", "Pod")
 STATUS = {  # of kinds that others write: the part that says whether all is done
@@ -98,11 +99,13 @@ def _text(document: Document, masks: dict[str, str], turn: int) -> str:
             said["status"] = {key: document.get("status", {}).get(key) for key in STATUS[kind]}
         shown = ("name", "namespace", "labels", "annotations", "finalizers", "deletionTimestamp")
         said["metadata"] = {key: meta[key] for key in shown if meta.get(key)}
+        # A fence tells nothing: its only use is to spoil a write that somebody decided earlier.
+        said["metadata"]["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k != FENCE}
         said["owners"] = [_owner(each) for each in meta.get("ownerReferences", [])]
     text = f"{kind} {json.dumps(_without(said), sort_keys=True)}"
     names = re.compile("|".join(re.escape(each) for each in sorted(masks, key=len, reverse=True)))
     text = names.sub(lambda found: masks[found.group()], text)
-    text = re.sub(rf"\b(unit|seed|pool|fixed)-{turn}\b", r"\1-N", text)
+    text = re.sub(rf"\b(unit|seed|pool|fixed|data)-{turn}\b", r"\1-N", text)
     text = re.sub(rf"\bs\.{turn}\b", "s.N", text)
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from equipment.clock import Later
 from equipment.fault_proxy import CrashPoint, FaultProxy, crash_points
 from equipment.judge import orphans
 from equipment.waiting import eventually
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO
 from gpu_runtime.api.v1alpha1.provenance import is_inert
 from gpu_runtime.config import ControllerManagerSettings, StockSettings
 from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube import Client, Manager, Recorder, load_config
+from gpu_runtime.kube.clock import Clock
 from gpu_runtime.kube.errors import AlreadyExists
 from gpu_runtime.service.cluster import GPU_UNITS, STOCK_POOLS
 from kube.http.api import Answer, Api, Places, pool_request, unit_request
@@ -25,6 +28,7 @@ from local.crash_points.content import Change, Document, changed, difference, ev
 
 CLAIMED = "runtime.lokiwager.io/claimed-by"
 STOCK = "g1.1"
+LATER = Later()
 
 Victim = int | Callable[[], object]
 
@@ -35,6 +39,8 @@ class Flow:
 
     send: Callable[[Api, Places, int], Awaitable[Answer]]
     replayed: frozenset[int]
+    before: Callable[[Places, int], Awaitable[None]] | None = None
+    """Makes what the request is about, beside what is there for every request."""
 
 
 async def _create_pool(api: Api, world: Places, n: int) -> Answer:
@@ -87,7 +93,7 @@ class CleanRun:
 
 async def clean_run(flow: Flow, world: Places, proxy: FaultProxy) -> CleanRun:
     async with world.api(proxy.server) as api:
-        await prepare(api, world, 0)
+        await prepare(api, world, 0, flow)
         before, mark = await settled(world), proxy.mark()
         assert (await flow.send(api, world, 0)).status < 300
         change = changed(before, await settled(world), world, 0)
@@ -108,7 +114,7 @@ Start = Callable[[], AbstractAsyncContextManager[tuple[Api, Victim]]]
 async def crash(clean: CleanRun, start: Start, world: Places, proxy: FaultProxy, turn: int, point: CrashPoint) -> None:
     """One crash, then a fresh process with its sweeper, then the replay."""
     async with world.api() as helper:
-        await prepare(helper, world, turn)
+        await prepare(helper, world, turn, clean.flow)
     before = await settled(world)
     async with start() as (api, victim):
         kill = proxy.kill_at(point.n, victim, point.when)
@@ -131,7 +137,7 @@ async def crash(clean: CleanRun, start: Start, world: Places, proxy: FaultProxy,
 
 
 @asynccontextmanager
-async def reconciling(world: Places) -> AsyncIterator[None]:
+async def reconciling(world: Places, clock: Clock = LATER) -> AsyncIterator[None]:
     """The controllers, for as long as the block lasts. By their clock all executors are late: they wait for none."""
     stop = asyncio.Event()
     settings = ControllerManagerSettings(
@@ -141,7 +147,7 @@ async def reconciling(world: Places) -> AsyncIterator[None]:
     async with Client(config, user_agent="controller") as client, asyncio.TaskGroup() as group:
         recorder = Recorder(client, "controller-manager", "test")
         manager = Manager(client, recorder=recorder)
-        add_controllers(manager, settings, recorder=recorder, clock=Later())
+        add_controllers(manager, settings, recorder=recorder, clock=clock)
         group.create_task(manager.run(stop))
         try:
             await asyncio.wait_for(manager.leading.wait(), 60)
@@ -150,8 +156,10 @@ async def reconciling(world: Places) -> AsyncIterator[None]:
             stop.set()
 
 
-async def prepare(api: Api, world: Places, n: int) -> None:
+async def prepare(api: Api, world: Places, n: int, flow: Flow) -> None:
     """One free stock unit, a unit to change, a unit and a pool to delete, all of them settled."""
+    if flow.before is not None:
+        await flow.before(world, n)
     body = {"operationID": f"stock-{n}", "specName": STOCK, "memory": "1Gi", "gpu": 1, "replicas": 1}
     assert (await api.post("/operator/stock-units", body)).status in (200, 202)
     for name in {"fixed", f"fixed-{n}"} - {unit.metadata.name for unit in await world.units(world.instance)}:
@@ -191,6 +199,7 @@ async def settled(world: Places) -> list[Document]:
         same = versions(listed) == versions(last)
         last = listed
         assert [problem for each in listed for problem in under_way(each, world)] == []
+        assert held_for_nothing(listed) == []
         assert orphans([each for each in listed if each["kind"] != "Pod"], stock_namespace=world.stock) == []
         assert same, "something was written a moment ago"
         return listed
@@ -217,6 +226,10 @@ def under_way(document: Document, world: Places) -> list[str]:
             inert = meta["namespace"] == world.instance and is_inert(unit)
             done = status.get("phase") == "Ready" and status.get("observedGeneration") == meta["generation"]
             return [name] if claimed or inert or not done else []
+        case "GPUStorage":
+            mirrored = json.loads(meta.get("annotations", {}).get(ATTACHED_TO, "null")) == status.get("attachedTo")
+            done = status.get("phase") == "Ready" and status.get("observedGeneration") == meta["generation"]
+            return [] if mirrored and done else [name]
         case "StockPool":
             return [] if status.get("observedGeneration") == meta["generation"] else [name]
         case "Deployment":
@@ -225,6 +238,22 @@ def under_way(document: Document, world: Places) -> list[str]:
         case "Pod":
             return [] if status.get("phase") == "Running" else [f"{name} is {status.get('phase')}"]
     return []
+
+
+def held_for_nothing(listed: list[Document]) -> list[str]:
+    """Storages whose holder does not mount them: their controller is about to free them."""
+    mounting = {
+        (each["metadata"]["name"], mount["name"])
+        for each in listed
+        if each["kind"] == "GPUUnit"
+        for mount in each["spec"].get("storageMounts") or []
+    }
+    records = {
+        each["metadata"]["name"]: json.loads(text)
+        for each in listed
+        if each["kind"] == "GPUStorage" and (text := each["metadata"].get("annotations", {}).get(ATTACHED_TO))
+    }
+    return [name for name, record in records.items() if (record.get("unit"), name) not in mounting]
 
 
 def phase(document: Document) -> str:
