@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO
 from gpu_runtime.api.v1alpha1.attachment import Attachment, attachment_of
+from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.kube.errors import Conflict
 from gpu_runtime.rest.errors import Clash, InvalidRequest, Missing, ServiceError, StorageInUse
 from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
 from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS, OPERATIONS
 from gpu_runtime.service.stock.claim import holder
+from gpu_runtime.service.storages.reservations import Reservations
 from unit.service.exploration.driving import finish
 from unit.service.exploration.memory import Memory
 from unit.service.replica import Replica, a_stock_unit, a_users_unit, key_of
@@ -169,6 +171,61 @@ def test_a_change_reserves_what_it_adds_and_leaves_what_it_removes_to_the_contro
         held = holder_of(memory, name)
         assert held is not None
         assert (held.unit, held.uid) == ("demo", unit.metadata.uid)
+
+
+@mutant("service/units/units.py", "        await self._storages.check(namespace, added, holder)\n", "")
+def test_a_change_that_cannot_have_one_of_its_storages_keeps_none_of_them() -> None:
+    memory = a_world(a_storage("one"), held_by(OTHER, a_storage("two")))
+    memory.put(GPU_UNITS, a_users_unit())
+    with pytest.raises(StorageInUse, match="storage two is in use by unit other"):
+        attach(memory, "one", "two")
+    assert holder_of(memory, "one") is None
+
+
+@mutant("service/units/units.py", "if mount.name not in before]", "]")
+def test_a_change_asks_nothing_of_the_storages_that_the_unit_mounts_already() -> None:
+    memory = a_world(a_storage("one"), a_storage("two"))
+    memory.put(GPU_UNITS, a_users_unit())
+    attach(memory, "one")
+    memory._write(GPU_STORAGES, stored(memory, "one"), deleting(stored(memory, "one")).metadata)
+    attach(memory, "one", "two")
+    assert holder_of(memory, "two") is not None
+
+
+@mutant(
+    "service/storages/reservations.py",
+    "one.uid, one.operation) == (other.unit, other.storage, other.uid, other.operation)",
+    "one.uid) == (other.unit, other.storage, other.uid)",
+)
+def test_a_storage_that_another_operation_holds_for_a_unit_of_the_name_is_in_use() -> None:
+    earlier = Attachment(unit="demo", operation="earlier-uid", operationName="earlier")
+    memory = a_world(held_by(earlier, a_storage()))
+    reservations, mine = Reservations(memory), replace(earlier, operation="mine-uid", operationName="mine")
+    mount = [StorageMount(name="data", mountPath="/data")]
+    with pytest.raises(StorageInUse):
+        finish(reservations.reserve(HERE, mount, mine))
+    finish(reservations.release(HERE, mount, mine))
+    assert holder_of(memory) == earlier
+
+
+@mutant(
+    "service/storages/reservations.py",
+    '{"metadata": {**identity(storage.metadata), "annotations": {ATTACHED_TO: None}}}',
+    '{"metadata": {"annotations": {ATTACHED_TO: None}}}',
+)
+def test_a_release_that_comes_late_leaves_the_next_holder_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Attachment(unit="demo", operation="mine-uid", operationName="mine")
+    memory = a_world(held_by(mine, a_storage()))
+    patch = memory.patch
+
+    async def rival(resource: Any, key: Any, changes: Any) -> Any:
+        if holder_of(memory) == mine:
+            memory._write(GPU_STORAGES, stored(memory), held_by(OTHER, stored(memory)).metadata)
+        return await patch(resource, key, changes)
+
+    monkeypatch.setattr(memory, "patch", rival)
+    finish(Reservations(memory).release(HERE, [StorageMount(name="data", mountPath="/data")], mine))
+    assert holder_of(memory) == OTHER
 
 
 @mutant(

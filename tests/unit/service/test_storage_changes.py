@@ -15,6 +15,7 @@ from gpu_runtime.api.v1alpha1.attachment import Attachment
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStorageStatus, PrepareStatus
 from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
 from gpu_runtime.rest import errors as rest
+from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import UpdateGPUStorage
 from gpu_runtime.rest.views import StorageView
 from gpu_runtime.service.storages.storage_class import STORAGE_CLASSES, StorageClass
@@ -135,6 +136,21 @@ def test_a_change_is_decided_again_when_the_storage_changed_in_between() -> None
     run_on(late)
     assert isinstance(late.error, rest.InvalidRequest)
     assert stored(memory).spec.size == "40Gi"
+
+
+@mutant("service/storages/storages.py", "        self._storages.wrote(written)\n", "")
+def test_who_changes_a_storage_sees_that_in_the_next_answer() -> None:
+    replica = Replica(with_storage()).listen()  # no event reaches its cache
+    finish(replica.storages.update(None, "data", parse(UpdateGPUStorage, {"size": "40Gi"}, partial=True)))
+    assert finish(replica.storages.get(None, "data")).size == "40Gi"
+
+
+@mutant("service/storages/storages.py", "            self._storages.deleted(storage)\n", "")
+def test_who_deletes_a_storage_sees_that_in_the_next_answer() -> None:
+    replica = Replica(with_storage()).listen()
+    finish(replica.storages.delete(None, "data"))
+    with pytest.raises(rest.Missing, match="storage data does not exist"):
+        finish(replica.storages.get(None, "data"))
 
 
 def test_a_storage_that_is_being_deleted_does_not_change() -> None:

@@ -179,6 +179,15 @@ def test_a_replay_under_a_quota_that_the_storage_itself_fills_finds_it(operation
         create(memory, name="another", operationID="b")
 
 
+@mutant("service/storages/creation.py", "if not isinstance(error, kube.AlreadyExists):", "if False:")
+def test_a_refusal_of_the_server_is_told_as_it_is() -> None:
+    memory = FullQuota()
+    memory.put(NAMESPACES, Namespace(metadata=ObjectMeta(name=HERE)))
+    create(memory)
+    with pytest.raises(rest.InsufficientCapacity, match="exceeded quota"):
+        create(memory, name="another")
+
+
 def test_an_operation_id_is_replayed_refused_for_another_payload_and_kept_after_a_deletion() -> None:
     memory = a_world()
     first, new = create(memory, operationID="a")
