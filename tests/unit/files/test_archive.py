@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.mutation import mutant
 from gpu_runtime.files import archive
 from gpu_runtime.files.errors import Incomplete
 from gpu_runtime.files.volume import Volume
@@ -125,6 +126,33 @@ def test_a_file_that_becomes_shorter_makes_the_archive_fail(tmp_path: Path) -> N
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@mutant("files/archive.py", "suppress(FileNotFoundError, FileNotServed)", "suppress(FileNotServed)")
+def test_a_file_that_vanishes_is_left_out_of_the_archive(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(b"x")
+    volume = Volume(tmp_path)
+    top = volume.open([])
+    parts = archive._parts(top, b"top")
+    begun = [next(parts), next(parts)]  # the folder, and the header of the first file
+    for each in tmp_path.iterdir():
+        each.unlink()
+    assert len([*begun, *parts]) == 4, "two headers, the content of the first file, and its padding"
+    top.close()
+    volume.close()
+
+
+@mutant("files/archive.py", "if len(levels) > DEEPEST:", "if False:")
+def test_folders_that_are_too_deep_make_the_archive_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "DEEPEST", 1)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    volume = Volume(tmp_path)
+    top = volume.open([])
+    with pytest.raises(Incomplete):
+        list(archive.pieces(top, b"top"))
+    top.close()
+    volume.close()
 
 
 def test_an_archive_that_nobody_reads_to_its_end_leaves_no_file_open(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from equipment.mutation import mutant
+from gpu_runtime.files import handler
 from unit.files.world import PREFIX, a_volume, fetch, serving
 
 
@@ -105,6 +107,16 @@ async def test_head_of_a_folder_has_no_body(tmp_path: Path) -> None:
     assert (page.status, page.body) == (200, b"")
     assert int(page.headers["content-length"]) > 0
     assert (archive.status, archive.body) == (200, b"")
+
+
+@mutant("files/handler.py", "if self._running >= MOST_REQUESTS:", "if False:")
+async def test_a_server_that_is_busy_says_so_and_stays_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "MOST_REQUESTS", 0)
+    async with serving(tmp_path) as port:
+        answer = await fetch(port, f"{PREFIX}/")
+        assert (await fetch(port, "/healthz")).status == 200
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert json.loads(answer.body)["error"]["code"] == "busy"
 
 
 async def test_health_is_answered_without_the_prefix(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 
 import pytest
 
+from equipment.mutation import mutant
 from unit.files.world import PREFIX, fetch, serving
 
 NAMES = {
@@ -78,6 +79,35 @@ async def test_a_folder_with_an_odd_name_is_entered_and_left_again(tmp_path: Pat
         assert hrefs(page.body) == ["./file"]
         assert b'<nav><a href="../">data</a> / ' in page.body
         assert (await fetch(port, followed(href) + "file")).body == b"in the folder"
+
+
+@mutant("files/pages.py", "→ {escape(shown(each.target))}", "→ {shown(each.target)}")
+@mutant("files/pages.py", "<b>{escape(names[-1])}</b>", "<b>{names[-1]}</b>")
+@mutant("files/pages.py", '">{escape(name)}</a>', '">{name}</a>')
+@mutant("files/pages.py", 'where = escape("/".join([title, *map(shown, path)]))', 'where = "/".join(map(shown, path))')
+async def test_no_name_becomes_code_wherever_the_page_shows_it(tmp_path: Path) -> None:
+    folder = tmp_path / "<script>"
+    (folder / "<script>below").mkdir(parents=True)
+    (folder / "link").symlink_to("<script>target")
+    async with serving(tmp_path) as port:
+        outer = await fetch(port, f"{PREFIX}/%3Cscript%3E/")
+        inner = await fetch(port, f"{PREFIX}/%3Cscript%3E/%3Cscript%3Ebelow/")
+    for page in (outer, inner):
+        assert page.status == 200
+        assert b"<script" not in page.body
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@mutant("files/names.py", "if each.isascii() and each.isprintable() and each not in", "if each.isascii() or each in")
+@mutant("files/names.py", 'if each.isprintable() else each.encode("unicode_escape").decode()', "")
+async def test_an_odd_name_stays_inside_its_quotes_and_is_seen_as_it_is(tmp_path: Path, name: bytes) -> None:
+    (tmp_path / os.fsdecode(name)).write_bytes(b"")
+    async with serving(tmp_path) as port:
+        (entry,) = json.loads((await fetch(port, f"{PREFIX}/?format=json")).body)["entries"]
+        answer = await fetch(port, followed(entry["href"]))
+    assert entry["name"].isprintable()
+    given = answer.headers["content-disposition"]
+    assert re.fullmatch(r"""[a-z]+; filename="[^"\\%]*"; filename\*=UTF-8''[A-Za-z0-9._~%-]+""", given)
 
 
 @pytest.mark.parametrize(

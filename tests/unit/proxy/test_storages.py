@@ -146,6 +146,15 @@ async def test_files_are_listed_downloaded_and_archived_through_the_proxy(tmp_pa
             assert "models/readme.md" in tar.getnames()
 
 
+@mutant("proxy/app.py", 'if found["kind"] == "units" and is_websocket(request):', "if is_websocket(request):")
+async def test_files_have_no_websocket(tmp_path: Path) -> None:
+    key = "dGhlIHNhbXBsZSBub25jZQ=="
+    asked = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13", "Sec_WebSocket_Key": key}
+    async with serving(a_volume(tmp_path), STORAGE) as served, proxy_to(served) as port:
+        answer = await fetch(port, f"{STORAGE}/notes.txt", **asked)
+    assert (answer.status, answer.body) == (200, b"inside\n")
+
+
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 async def test_an_odd_name_passes_through_the_proxy(tmp_path: Path, name: bytes) -> None:
     (tmp_path / os.fsdecode(name)).write_bytes(b"content of it")
