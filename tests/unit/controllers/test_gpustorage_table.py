@@ -13,7 +13,13 @@ from equipment.memory_api import refused
 from equipment.mutation import mutant
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.meta.quantity import Quantity
-from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER, STORAGE_FINALIZER, STORAGE_NAME, STORAGE_UID
+from gpu_runtime.api.v1alpha1.annotations import (
+    CLAIM_FINALIZER,
+    OPERATION_UID,
+    STORAGE_FINALIZER,
+    STORAGE_NAME,
+    STORAGE_UID,
+)
 from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
 from gpu_runtime.controllers.gpustorage.resources.claim import new_claim
 from gpu_runtime.kube import Conflict, Forbidden, RetryAfter, Terminal
@@ -440,6 +446,55 @@ async def test_a_cache_that_is_behind_makes_no_second_claim() -> None:
     with pytest.raises(RetryAfter):
         await world.reconcile("gpustorage", KEY)
     assert world.api.writes == []
+
+
+@mutant("controllers/gpustorage/claim.py", "live.metadata.uid != storage.metadata.uid or ", "")
+async def test_a_storage_that_was_replaced_by_another_of_its_name_gets_no_claim() -> None:
+    world = World(Row([STORAGE, CLASS]))
+    world.api.put(NEW.with_uid("later-uid"))
+    with pytest.raises(RetryAfter):
+        await world.reconcile("gpustorage", KEY)
+    assert world.api.of_kind("PersistentVolumeClaim") == []
+
+
+@mutant(
+    "controllers/gpustorage/resize.py",
+    '{"metadata": identity(claim.metadata), "spec": growth(size)}',
+    '{"spec": growth(size)}',
+)
+async def test_a_claim_that_has_changed_since_it_was_seen_is_not_made_smaller() -> None:
+    world = World(Row([WANTS_MORE, BOUND, CLASS]))
+    world.api.put(bound(a_claim("80Gi")))  # the caches do not show it
+    with pytest.raises(Conflict):
+        await world.reconcile("gpustorage", KEY)
+
+
+@mutant("controllers/gpustorage/resize.py", "if said.observedGeneration != storage.metadata.generation:", "if False:")
+async def test_a_refusal_of_an_earlier_size_does_not_count_after_a_restart() -> None:
+    refused_before = READY.condition("Ready", "True", "StorageResizeFailed", "not to 30Gi").size("40Gi")
+    world = World(Row([refused_before.at_generation(2), BOUND, CLASS]))
+    assert await grow_in_vain(world) == 1
+
+
+@mutant("controllers/gpustorage/deletion.py", "            attachedTo=attachment_of(storage.metadata),\n", "")
+async def test_a_storage_that_is_being_deleted_shows_its_holder() -> None:
+    deleted = DELETED.attached_to(UNIT, an_operation("op").with_uid("op-uid"))
+    world = World(Row([deleted, BOUND, CLASS, UNIT.annotated({OPERATION_UID: "op-uid"})]))
+    await world.reconcile("gpustorage", KEY)
+    found = world.api.find("GPUStorage", "data")
+    assert found is not None
+    assert found["status"]["attachedTo"]["unit"] == "demo"
+
+
+@mutant("controllers/gpustorage/registration.py", "        mapped(caches.units.store, held_by_unit),\n", "")
+@mutant("controllers/gpustorage/registration.py", "        mapped(caches.classes, of_class),\n", "")
+async def test_a_unit_that_holds_a_storage_and_its_class_bring_it_back() -> None:
+    world = World(Row([HELD, BOUND, CLASS, UNIT]))
+    sources = world.controllers["gpustorage"]._sources
+    for kind in ("GPUUnit", "StorageClassView"):
+        changed = [each for source in sources for each in source.store if type(each).__name__ == kind]
+        woken = {key for source in sources for each in source.store for key in source.keys(each) if each in changed}
+        assert woken == {KEY}, kind
 
 
 async def test_a_claim_without_storage_that_was_bound_after_the_look_stays() -> None:

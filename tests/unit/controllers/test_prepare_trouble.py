@@ -63,7 +63,7 @@ async def test_a_node_that_does_not_answer_holds_up_nobody(monkeypatch: pytest.M
     monkeypatch.setattr(copy_progress, "ANSWER_SECONDS", 0.01)
     api: Any = MemoryApi(CLOCK)
 
-    async def silent(*_: Any, **__: Any) -> bytes:
+    async def silent(*_: Any, **__: Any) -> Any:
         return await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(api, "request", silent)
