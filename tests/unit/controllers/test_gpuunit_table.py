@@ -194,7 +194,11 @@ UNIT_ROWS: dict[str, Row] = {
     "a unit whose storage belongs to another unit waits and names it": Row(
         [MOUNTING, DATA.attached_to(OTHER, BY), WITHOUT_PODS, SERVICE, POLICY],
         ["status GPUUnit demo"],
-        *("Progressing", "StorageNotReady", "storage data is in use by unit other"),
+        *(
+            "Progressing",
+            "StorageNotReady",
+            "storage data is in use by unit other: one unit can mount it at a time, until its pod has ended",
+        ),
     ),
     "a unit does not take a storage that is being deleted": Row(
         [MOUNTING, DATA.being_deleted(), WITHOUT_PODS, SERVICE, POLICY],
@@ -217,7 +221,11 @@ UNIT_ROWS: dict[str, Row] = {
     "a record that cannot be read is nobody's": Row(
         [MOUNTING, DATA.annotated({ATTACHED_TO: "{"}), WITHOUT_PODS, SERVICE, POLICY],
         ["status GPUUnit demo"],
-        *("Progressing", "StorageNotReady", "storage data is in use by unit (unreadable)"),
+        *(
+            "Progressing",
+            "StorageNotReady",
+            "storage data: its annotation runtime.lokiwager.io/attached-to cannot be read",
+        ),
     ),
     "a unit that mounts its storage reads and writes nothing for it": Row(
         [MOUNTING.ready("n1").condition("Ready", "True", "UnitReady", ""), MOUNTED, SERVICE, POLICY],

@@ -59,7 +59,7 @@ def test_a_free_storage_is_deleted_and_then_not_found() -> None:
 @pytest.mark.parametrize(
     ("holder", "words"),
     [
-        (UNIT, "in use by unit demo since 2026-01-02T00:00:00.00:00: delete the unit or remove the mount"),
+        (UNIT, "in use by unit demo since 2026-01-02T00:00:00Z: delete the unit or remove the mount from it, and wait"),
         (Attachment(storage="copy", uid="u"), "in use by storage copy: wait until the copy ends"),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_record_that_nobody_can_read_keeps_the_storage_too() -> None:
     storage = a_storage()
     broken = replace(storage, metadata=replace(storage.metadata, annotations={notes.ATTACHED_TO: "{"}))
     memory = with_storage(broken)
-    with pytest.raises(rest.StorageInUse):
+    with pytest.raises(rest.StorageInUse, match="cannot be read: remove it if no unit mounts the storage"):
         delete(memory)
 
 

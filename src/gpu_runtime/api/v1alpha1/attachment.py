@@ -62,6 +62,17 @@ def attached_to(holder: Attachment) -> dict[str, str]:
     return {ATTACHED_TO: msgspec.json.encode(holder, order="deterministic").decode()}
 
 
+def in_use(storage: str, holder: Attachment) -> str:
+    """What others who want to mount the storage are told. A unit that was deleted holds it until its pod has ended."""
+    if holder is UNREADABLE:
+        return (
+            f"storage {storage}: its annotation {ATTACHED_TO} cannot be read: remove it if no unit mounts the storage"
+        )
+    if holder.storage:
+        return f"storage {storage} is in use by {holder}, which is being filled from it: wait until it is filled"
+    return f"storage {storage} is in use by {holder}: one unit can mount it at a time, until its pod has ended"
+
+
 def holds(holder: Attachment | None, unit: ObjectMeta) -> bool:
     """Whether the record names this very unit: by its UID, or by the Operation that created it."""
     if holder is None or holder.unit != unit.name:

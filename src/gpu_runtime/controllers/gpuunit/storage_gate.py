@@ -20,7 +20,7 @@ from msgspec import Struct
 from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import FENCE
-from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of, holds, new_fence
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of, holds, in_use, new_fence
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import READY, STORAGE_NOT_READY
@@ -76,7 +76,7 @@ class StorageGate:
         if holds(holder, unit.metadata):
             return storage, False
         if holder is not None:
-            raise waiting(STORAGE_NOT_READY, f"storage {name} is in use by {holder}: one unit can mount it at a time")
+            raise waiting(STORAGE_NOT_READY, in_use(name, holder))
         if storage.metadata.deletionTimestamp is not None:
             raise waiting(STORAGE_NOT_READY, f"storage {name} is being deleted")
         since = self.clock.now().replace(microsecond=0)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, FENCE
-from gpu_runtime.api.v1alpha1.attachment import UNREADABLE, Attachment, attached_to, attachment_of, new_fence
+from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of, in_use, new_fence
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, StorageMount
 from gpu_runtime.api.v1alpha1.operation import Operation
@@ -110,10 +110,6 @@ def _is_free(storage: GPUStorage, holder: Attachment | None) -> bool:
         raise Clash(f"storage {name} is being deleted: mount another one")
     if current is not None and holder is not None and same_holder(current, holder):
         return False
-    if current is UNREADABLE:
-        raise StorageInUse(
-            f"storage {name}: its annotation {ATTACHED_TO} cannot be read: remove it if no unit mounts the storage"
-        )
     if current is not None:
-        raise StorageInUse(f"storage {name} is in use by {current}: one unit can mount it at a time")
+        raise StorageInUse(in_use(name, current))
     return True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from typing import Any
 from uuid import uuid4
 
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1 import annotations as notes
-from gpu_runtime.api.v1alpha1.attachment import attachment_of
+from gpu_runtime.api.v1alpha1.attachment import UNREADABLE, attachment_of, in_use
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.children import identity
@@ -171,9 +172,12 @@ def _check_free(storage: GPUStorage) -> None:
     holder = attachment_of(storage.metadata)
     if holder is None:
         return
-    since = f" since {holder.since.isoformat(timespec='seconds')}" if holder.since else ""
-    remedy = "wait until the copy ends" if holder.storage else "delete the unit or remove the mount from it first"
-    raise StorageInUse(f"storage {storage.metadata.name} is in use by {holder}{since}: {remedy}")
+    if holder is UNREADABLE:
+        raise StorageInUse(in_use(storage.metadata.name, holder))
+    since = f" since {holder.since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if holder.since else ""
+    detach = "delete the unit or remove the mount from it, and wait until its pod has ended"
+    cure = "wait until the copy ends" if holder.storage else detach
+    raise StorageInUse(f"storage {storage.metadata.name} is in use by {holder}{since}: {cure}")
 
 
 def _keeps_changing(name: str) -> Clash:
