@@ -469,7 +469,7 @@ async def test_a_claim_that_has_changed_since_it_was_seen_is_not_made_smaller() 
         await world.reconcile("gpustorage", KEY)
 
 
-@mutant("controllers/gpustorage/resize.py", "if said.observedGeneration != storage.metadata.generation:", "if False:")
+@mutant("controllers/gpustorage/resize.py", "if ready.observedGeneration != storage.metadata.generation:", "if False:")
 async def test_a_refusal_of_an_earlier_size_does_not_count_after_a_restart() -> None:
     refused_before = READY.condition("Ready", "True", "StorageResizeFailed", "not to 30Gi").size("40Gi")
     world = World(Row([refused_before.at_generation(2), BOUND, CLASS]))
