@@ -114,14 +114,16 @@ class Judge:
             await self._operation_has_ended(holder)
         key = Key(storage.namespace, holder.unit)
         unit = await self._get(GPU_UNITS, key)
-        if unit is not None and holds(holder, unit.metadata):
-            if _mounts(unit, storage.name):
-                raise StillHeld(f"unit {key.name} mounts it")
-            await self._touch(GPU_UNITS, unit.metadata)
+        is_holder = unit is not None and holds(holder, unit.metadata)
+        if unit is not None and is_holder and _mounts(unit, storage.name):
+            raise StillHeld(f"unit {key.name} mounts it")
         made = await self._get(DEPLOYMENT_MAKERS, key)
+        if made is not None and (made.can_mount(storage.name) or not made.is_settled()):
+            raise StillHeld(f"the Deployment of unit {key.name} still mounts it")
+        # Touched only now: a unit that waits for another storage keeps its pod, and would be written every 2 seconds.
+        if unit is not None and is_holder:
+            await self._touch(GPU_UNITS, unit.metadata)
         if made is not None:
-            if made.can_mount(storage.name) or not made.is_settled():
-                raise StillHeld(f"the Deployment of unit {key.name} still mounts it")
             await self._touch(DEPLOYMENT_MAKERS, made.metadata)
         selector = f"{UNIT}={holder.unit}"
         for each in await self._list(REPLICA_SET_MAKERS, storage.namespace, selector):
