@@ -86,7 +86,7 @@ def is_held(world: World) -> bool:
     return ATTACHED_TO in found["metadata"].get("annotations", {})
 
 
-@mutant("controllers/gpustorage/judge.py", " or not made.is_settled():", ":")
+@mutant("controllers/gpustorage/judge.py", " or not made.is_settled()):", "):")
 @mutant("controllers/gpustorage/judge.py", "if job.can_mount(storage.name):", "if False:")
 @mutant("controllers/gpustorage/reconcile.py", "Result(soonest(result.requeue_after, verdict.requeue_after))", "result")
 @pytest.mark.parametrize(("holder", "there"), KEPT.values(), ids=KEPT)

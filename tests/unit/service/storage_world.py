@@ -35,7 +35,7 @@ class StorageMemory(Memory):
         written: Any = await super().patch(resource, key, {"metadata": {"annotations": {}, **patch["metadata"]}})
         if not spec:
             return written  # type: ignore[no-any-return]
-        changed = {**wire(written.spec), **spec}
+        changed = {name: value for name, value in {**wire(written.spec), **spec}.items() if value is not None}
         meta = replace(written.metadata, generation=written.metadata.generation + 1)
         return self._write(resource, replace(written, spec=msgspec.convert(changed, type(written.spec))), meta)
 

@@ -194,8 +194,8 @@ def test_a_change_asks_nothing_of_the_storages_that_the_unit_mounts_already() ->
 
 @mutant(
     "service/storages/reservations.py",
-    "one.uid, one.operation) == (other.unit, other.storage, other.uid, other.operation)",
-    "one.uid) == (other.unit, other.storage, other.uid)",
+    "bool(one.operation and one.operation == other.operation)",
+    "bool(one.operation)",
 )
 def test_a_storage_that_another_operation_holds_for_a_unit_of_the_name_is_in_use() -> None:
     earlier = Attachment(unit="demo", operation="earlier-uid", operationName="earlier")
@@ -230,7 +230,7 @@ def test_a_release_that_comes_late_leaves_the_next_holder_alone(monkeypatch: pyt
 
 @mutant(
     "service/storages/reservations.py",
-    "if not _is_free(storage, holder) and holder.operation:",
+    "if not _is_free(storage, holder) and not holder.uid:",
     "if not _is_free(storage, holder):",
 )
 def test_a_unit_that_holds_a_storage_already_writes_the_record_again() -> None:
@@ -241,6 +241,16 @@ def test_a_unit_that_holds_a_storage_already_writes_the_record_again() -> None:
     seen = stored(memory).metadata.resourceVersion
     attach(memory, "data")
     assert stored(memory).metadata.resourceVersion != seen
+
+
+def test_a_unit_that_holds_a_storage_for_its_operation_can_mount_it_again() -> None:
+    memory = a_world(a_storage())
+    Replica(memory).listen().create(storageMounts=mounts("data"))
+    attach(memory)
+    attach(memory, "data")
+    held, unit = holder_of(memory), memory.objects[GPU_UNITS.kind, key_of("demo")]
+    assert held is not None
+    assert (held.unit, held.uid, held.operation) == ("demo", unit.metadata.uid, "")
 
 
 def test_a_storage_that_changes_during_the_reservation_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:

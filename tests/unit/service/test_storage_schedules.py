@@ -23,6 +23,7 @@ from gpu_runtime.kube.children import identity
 from gpu_runtime.service.storages import reservations
 from gpu_runtime.service.storages.reservations import Reservations
 from unit.service.exploration.scene import Violation
+from unit.service.exploration.storage_cluster import claims_of
 from unit.service.exploration.storage_scene import StorageScene, random_storage_schedule
 
 SCHEDULES = 150
@@ -168,6 +169,12 @@ def pods_follow(scene: StorageScene) -> None:
         scene.run("kubernetes")
 
 
+def replica_set_is_made(scene: StorageScene) -> None:
+    """The ReplicaSet that mounts the storage is there; its pod is not."""
+    while not any(claims_of(each["spec"]["template"]) and each["status"] for each in scene.api.of_kind("ReplicaSet")):
+        scene.run("kubernetes")
+
+
 def two_requests_want_one_storage(scene: StorageScene) -> None:
     attach = scene.run("attach a", until="patch GPUStorage s1")
     scene.run("create b")
@@ -233,8 +240,7 @@ def an_earlier_controller_died_before_it_freed(scene: StorageScene) -> None:
 def a_replica_set_has_not_made_its_pod_yet(scene: StorageScene) -> None:
     scene.run("attach a")
     scene.run("unit a")
-    for _ in range(3):  # the old ReplicaSet is scaled to zero, its pod ends, the new ReplicaSet is made
-        scene.run("kubernetes")
+    replica_set_is_made(scene)
     making = scene.run("kubernetes", until="play ReplicaSet a-")
     scene.run("detach a")
     scene.run("unit a")
@@ -248,19 +254,20 @@ def a_pod_has_not_ended_yet(scene: StorageScene) -> None:
     scene.rest()
     scene.run("detach a")
     scene.run("unit a")
-    scene.run("kubernetes")  # the ReplicaSet is at zero, and its pod still runs
+    for _ in range(2):  # the ReplicaSet is at zero, and its pod still runs
+        scene.run("kubernetes")
     scene.run("storage s1")
 
 
 def a_pod_is_made_while_the_storage_is_being_freed(scene: StorageScene) -> None:
     scene.run("attach a")
     scene.run("unit a")
-    for _ in range(3):
-        scene.run("kubernetes")
+    replica_set_is_made(scene)
     scene.run("detach a")
-    freeing = scene.run("storage s1", until="get Deployment")
-    scene.run("kubernetes")  # the pod is made
     scene.run("unit a")
+    making = scene.run("kubernetes", until="play ReplicaSet")  # the Deployment was seen, its ReplicaSet not
+    freeing = scene.run("storage s1", until="list ReplicaSet")
+    scene.run(making)  # the pod is made
     scene.run("kubernetes")  # its ReplicaSet is at zero, and it still runs
     scene.run(freeing)
 

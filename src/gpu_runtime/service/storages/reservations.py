@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, FENCE
+from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, FENCE, OPERATION_UID
 from gpu_runtime.api.v1alpha1.attachment import Attachment, attached_to, attachment_of, in_use, new_fence
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, StorageMount
@@ -25,11 +25,15 @@ def held_by_operation(record: Operation, unit: str) -> Attachment:
 
 
 def held_by_unit(unit: GPUUnit) -> Attachment:
-    return Attachment(unit=unit.metadata.name, uid=unit.metadata.uid)
+    """A unit that exists. It may still hold a storage under the name of the operation that created it."""
+    meta = unit.metadata
+    return Attachment(unit=meta.name, uid=meta.uid, operation=meta.annotations.get(OPERATION_UID, ""))
 
 
 def same_holder(one: Attachment, other: Attachment) -> bool:
-    return (one.unit, one.storage, one.uid, one.operation) == (other.unit, other.storage, other.uid, other.operation)
+    if (one.unit, one.storage) != (other.unit, other.storage):
+        return False
+    return bool(one.uid and one.uid == other.uid) or bool(one.operation and one.operation == other.operation)
 
 
 class Reservations:
@@ -62,10 +66,11 @@ class Reservations:
     async def _reserve(self, key: Key, holder: Attachment) -> None:
         while True:
             storage = await self._read(key)
-            if not _is_free(storage, holder) and holder.operation:
+            if not _is_free(storage, holder) and not holder.uid:
                 return  # the judge frees nothing while the operation runs
             # Written even if this unit holds it already: if the judge is about to free the storage, it gets a Conflict.
-            record = attached_to(replace(holder, since=self._clock.now().replace(microsecond=0)))
+            known = replace(holder, operation="") if holder.uid else holder
+            record = attached_to(replace(known, since=self._clock.now().replace(microsecond=0)))
             patch = {"metadata": {**identity(storage.metadata), "annotations": {**record, FENCE: self._fence()}}}
             try:
                 await self._cluster.patch(GPU_STORAGES, key, patch)

@@ -133,6 +133,9 @@ class Kubernetes:
     def _roll_out(self, deployment: Document) -> None:
         spec, meta = deployment["spec"], deployment["metadata"]
         name = f"{meta['name']}-{_digest(spec['template'])}"
+        if deployment.get("status", {}).get("observedGeneration") != meta["generation"]:
+            self._report(deployment, name)
+            return
         self._report(deployment, name)
         old = [each for each in self._owned("ReplicaSet", deployment) if each["metadata"]["name"] != name]
         for each in old:
