@@ -172,13 +172,14 @@ def _may_wait(document: Document, listed: list[Document]) -> bool:
 def _lacks_storage(unit: Document, listed: list[Document]) -> bool:
     """Whether one of its storages is missing, not mountable, being deleted, or somebody else's."""
     storages = {each["metadata"]["name"]: each for each in listed if each["kind"] == "GPUStorage"}
-    for name in _mounts(unit):
-        storage = storages.get(name)
-        if storage is None or not storage.get("status", {}).get("mountable"):
-            return True
-        if _holder(storage, listed) is not unit:
-            return "deletionTimestamp" in storage["metadata"] or _holder(storage, listed) is not None
-    return False
+    return any(_cannot_have(unit, storages.get(name), listed) for name in _mounts(unit))
+
+
+def _cannot_have(unit: Document, storage: Document | None, listed: list[Document]) -> bool:
+    if storage is None or not storage.get("status", {}).get("mountable"):
+        return True
+    holder = _holder(storage, listed)
+    return holder is not unit and (holder is not None or "deletionTimestamp" in storage["metadata"])
 
 
 def _holder(storage: Document, listed: list[Document]) -> Document | None:
