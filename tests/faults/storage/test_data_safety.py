@@ -260,7 +260,7 @@ async def test_no_sequence_of_requests_and_crashes_loses_data_or_gives_a_volume_
     where = f"seed {soak.seed}, {rounds} rounds"
     assert data_kept(everything, by_hand=claims_deleted) == [], where
     assert one_writer(everything) == [], where
-    # Not judged here: that a unit came of each stock unit. A unit that is deleted before it was admitted has none to show.
+    # Whether a unit came of each stock unit is not judged: one that was deleted before its admission has no source.
     with capsys.disabled():
         sys.stdout.write(
             f"\n{rounds * SEQUENCES} sequences, {sum(answers.values())} requests {dict(answers.most_common())}: "
