@@ -1,6 +1,7 @@
 """Random sequences around storages, with crashes and lost answers: no data is lost, and no volume has two writers.
 
-`make soak` runs other seeds; `--soak-rounds=N` runs N rounds of 10 sequences each (30 rounds are 300 sequences).
+Run it by its path; `--soak-rounds=N` runs N rounds of 10 sequences each (30 rounds are 300 sequences), `--soak-seed=N`
+other ones. It is not collected by itself: a socket of a killed client is sometimes left open, which ends pytest.
 """
 
 from __future__ import annotations
