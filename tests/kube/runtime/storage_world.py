@@ -33,6 +33,7 @@ from gpu_runtime.kube import Client, Manager, NotFound, Query, Recorder, Resourc
 from gpu_runtime.kube.clock import SYSTEM_CLOCK
 
 NAME = "data"
+NOWHERE = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["nowhere"]}
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 MERGE = "application/merge-patch+json"
@@ -126,6 +127,8 @@ class StorageWorld:
             "persistentVolumeReclaimPolicy": "Retain",
             "hostPath": {"path": "/nowhere"},
             "claimRef": {"namespace": self.namespace, "name": NAME, **({"uid": claim_uid} if claim_uid else {})},
+            # On no node: a test plays its pods. Stand-in nodes of other tests would run them, and end them at once.
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [NOWHERE]}]}},
         }
         body = {"metadata": {"name": self._volume}, "spec": spec}
         await self.client.request("POST", VOLUMES_PATH, body=body, subject="make a volume")
