@@ -170,13 +170,14 @@ async def test_a_command_ignores_no_signal_if_the_agent_was_started_with_nohup(
             command = await PodShells(data_dir).execute(
                 {"metadata": {"uid": uid}}, asked("grep", "SigIgn", "/proc/self/status")
             )
-            ignored = int((await said(command)).split()[1], 16)
+            mask = int((await said(command)).split()[1], 16)
             command.close()
             await runtime.shutdown()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert ignored == 0
+    # Not 32 and 33: the C library keeps them to itself, and who started the tests may have ignored them.
+    assert not [number for number in signal.valid_signals() if mask & 1 << number - 1]
 
 
 async def test_what_cannot_start_says_why(shells: PodShells, pod: dict[str, Any]) -> None:
