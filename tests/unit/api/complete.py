@@ -13,6 +13,7 @@ from gpu_runtime.api.v1alpha1.gpufunction import (
     GPUFunction,
     GPUFunctionSpec,
     GPUFunctionStatus,
+    Handler,
     RetryPolicy,
     WorkerUnit,
 )
@@ -35,7 +36,7 @@ from gpu_runtime.api.v1alpha1.operation import (
     OperationStatus,
     StockChoice,
 )
-from gpu_runtime.api.v1alpha1.serverless import Framework, Serverless, ServerlessStatus
+from gpu_runtime.api.v1alpha1.serverless import Framework, HandlerSource, Serverless, ServerlessStatus
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec, StockPoolStatus
 from gpu_runtime.api.v1alpha1.template import (
     EnvVar,
@@ -116,6 +117,8 @@ COMPLETE_GPU_UNIT = GPUUnit(
             minAvailableCount=1,
             idleTimeoutSeconds=60,
             minRequestCount=1,
+            concurrency=4,
+            handler=HandlerSource(configMapName="echo-source", entry="answer"),
             framework=FRAMEWORK,
         ),
     ),
@@ -172,6 +175,8 @@ COMPLETE_GPU_FUNCTION = GPUFunction(
     metadata=ObjectMeta(name="complete"),
     spec=GPUFunctionSpec(
         unit=WorkerUnit(specName="g1.1", image="python:3.12", cpu="4", memory="16Gi", gpu=1, template=TEMPLATE),
+        handler=Handler(source="def answer(payload):\n    return payload\n", entry="answer"),
+        queueLimit=100,
         framework=FRAMEWORK,
         concurrency=2,
         minWorkers=1,

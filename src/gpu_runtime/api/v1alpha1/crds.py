@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_runtime.api.kind import AGE, Column, Kind, NameRule, Scale
 from gpu_runtime.api.meta.names import DNS1035_LABEL, DNS1123_LABEL, LABEL_LENGTH
-from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
+from gpu_runtime.api.v1alpha1.gpufunction import NAME_LENGTH, GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.group import GROUP, VERSION
@@ -19,6 +19,8 @@ CATEGORY = "gpu"  # `kubectl get gpu` lists all kinds
 _LABEL = NameRule(DNS1123_LABEL, LABEL_LENGTH)
 # The Service of a unit has the name of the unit.
 _SERVICE = NameRule(DNS1035_LABEL, LABEL_LENGTH)
+# Names of its workers, which are units, are made from it.
+_FUNCTION = NameRule(DNS1035_LABEL, NAME_LENGTH)
 
 _SPEC = Column("Spec", ".spec.specName", description="Flavour, such as g1.1.")
 _PHASE = Column("Phase", ".status.phase", description="State in one word.")
@@ -103,7 +105,7 @@ GPU_FUNCTION = Kind(
         AGE,
         Column("Image", ".spec.unit.image", description="Container image of the workers.", priority=1),
     ),
-    names=_LABEL,
+    names=_FUNCTION,
 )
 
 OPERATION = Kind(

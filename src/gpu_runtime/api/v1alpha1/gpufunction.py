@@ -22,6 +22,9 @@ from gpu_runtime.api.v1alpha1.group import API_VERSION
 from gpu_runtime.api.v1alpha1.serverless import Framework
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 
+SOURCE_LENGTH = 256 * 1024
+NAME_LENGTH = 40  # names of workers are made from it
+
 GPUFunctionPhase = Literal["Idle", "Progressing", "Ready", "Failed"]
 
 
@@ -29,7 +32,10 @@ class WorkerUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The unit that runs as each worker. It has no storages: a storage belongs to one unit, and workers are many."""
 
     specName: Annotated[SpecName, Meta(description="Flavour of the workers, such as g1.1.")]
-    image: Annotated[ImageReference, Meta(description="Container image with the user's framework.")]
+    image: Annotated[
+        ImageReference | None,
+        Meta(description="Container image with the user's framework. Required unless the function has a handler."),
+    ] = None
     cpu: Annotated[
         QuantityText | None, Meta(description="CPU of each worker, such as 4 or 500m: request and limit.")
     ] = None
@@ -38,6 +44,21 @@ class WorkerUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ] = None
     gpu: Annotated[GpuCount, Meta(description="GPUs of each worker: request and limit of nvidia.com/gpu.")] = 0
     template: Annotated[RuntimeTemplate, Meta(description="What runs inside each worker's container.")] = EMPTY_TEMPLATE
+
+
+class Handler(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The function as Python source. It runs on the platform's own image, so it needs no image of its own."""
+
+    source: Annotated[str, Meta(min_length=1, max_length=SOURCE_LENGTH, description="A Python module, up to 256 KiB.")]
+    entry: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+            description="The function of the module that is called with each payload.",
+            extra={"hint": "the name of a Python function"},
+        ),
+    ] = "main"
 
 
 class RetryPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -59,6 +80,9 @@ class GPUFunctionSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the workers are, how many there may be, and how invocations are treated."""
 
     unit: Annotated[WorkerUnit, Meta(description="The unit that each worker is.")]
+    handler: Annotated[
+        Handler | None, Meta(description="The function as source, in place of an image and a template of the unit.")
+    ] = None
     framework: Annotated[
         Framework, Meta(description="Where a worker finds the user's framework inside the container.")
     ] = field(default_factory=Framework)
@@ -83,6 +107,12 @@ class GPUFunctionSpec(Struct, frozen=True, omit_defaults=True, kw_only=True):
         int,
         Meta(ge=1, le=86400, description="Seconds that one invocation may run, unless it brings a limit of its own."),
     ] = 600
+    queueLimit: Annotated[
+        int,
+        Meta(
+            ge=1, le=1_000_000, description="Unfinished invocations at most; further ones are refused until some end."
+        ),
+    ] = 10_000
     retry: Annotated[RetryPolicy, Meta(description="What happens to an invocation that failed.")] = field(
         default_factory=RetryPolicy
     )

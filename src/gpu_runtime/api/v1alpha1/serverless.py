@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gpu_runtime.api.v1alpha1.fields import HttpPath, Replicas, Reported, Seconds
+from gpu_runtime.api.meta.names import derived
+from gpu_runtime.api.v1alpha1.fields import HttpPath, Replicas, Reported, Seconds, SubdomainName
 
 SOCKET_DIRECTORY = "/tmp/serverless-framework"  # noqa: S108 a path inside the container: the volume that worker and framework share
 
@@ -36,6 +37,21 @@ class Framework(Struct, frozen=True, omit_defaults=True, kw_only=True):
 DEFAULT_FRAMEWORK = Framework()
 
 
+class HandlerSource(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A function as Python source: the worker's container runs it on the platform's own image."""
+
+    configMapName: Annotated[SubdomainName, Meta(description="ConfigMap with the source, under the key handler.py.")]
+    entry: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+            description="The function of the module that is called with each payload.",
+            extra={"hint": "the name of a Python function"},
+        ),
+    ] = "main"
+
+
 class Serverless(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Makes the unit a static worker of a serverless function: it pulls invocations as long as it runs."""
 
@@ -52,12 +68,24 @@ class Serverless(Struct, frozen=True, omit_defaults=True, kw_only=True):
     minRequestCount: Annotated[
         Replicas, Meta(description="Has no effect: it is accepted so that manifests that carry it still apply.")
     ] = 0
+    concurrency: Annotated[
+        int, Meta(ge=1, le=1000, description="Invocations that the unit takes at the same time.")
+    ] = 1
+    handler: Annotated[
+        HandlerSource | None, Meta(description="Source that runs in place of the unit's image and template.")
+    ] = None
     framework: Annotated[
         Framework, Meta(description="Where the worker finds the user's framework inside the container.")
     ] = DEFAULT_FRAMEWORK
 
 
 NOT_SERVERLESS = Serverless()
+
+
+def credentials_secret(function: str) -> str:
+    """The Secret with the broker credentials of a function's workers, in the namespace of the function."""
+    return derived("worker-credentials", function)
+
 
 ServerlessPhase = Literal["Disabled", "Pending", "Ready", "Failed"]
 

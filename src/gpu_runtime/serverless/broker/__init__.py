@@ -1,0 +1,1 @@
+"""The NATS broker: connection, streams, and the one kind of write that decides."""
