@@ -13,6 +13,7 @@ from gpu_runtime.config.loading import load, show
 from gpu_runtime.config.proxy import ProxySettings
 from gpu_runtime.config.runtime_api import ApiLimits, OperationSettings, RuntimeApiSettings
 from gpu_runtime.config.shared import Health, Log
+from gpu_runtime.config.worker import WorkerSettings
 from gpu_runtime.errors import ConfigError
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "SpecSettings",
     "StockSettings",
     "UnitSettings",
+    "WorkerSettings",
     "load",
     "show",
 ]
