@@ -1,0 +1,1 @@
+"""The activator: reconciles GPUFunctions. Their workers are GPUUnits that start and stop with the queue."""
