@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.fields import ImageReference
 from gpu_runtime.api.v1alpha1.namespaces import STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.api.v1alpha1.priorities import ACTIVE_PRIORITY_CLASS, STOCK_PRIORITY_CLASS
 from gpu_runtime.config.shared import Health, Log
+
+NATS_PORT = 4222
 
 
 def _cidr(text: str) -> object:
@@ -31,6 +35,20 @@ def _storage_address(text: str) -> str:
         return text.format(name="s", namespace="n")
     except (KeyError, IndexError, ValueError) as error:
         raise ValueError(f"may hold {{name}} and {{namespace}}, and no other {{...}}: {error}") from error
+
+
+def _amount(text: str) -> object:
+    return Quantity.parse(text, negative=False)
+
+
+def _broker_url(text: str) -> object:
+    for each in text.split(",") if text else ():
+        parts = urlsplit(each.strip())
+        if parts.scheme not in ("nats", "tls") or not parts.hostname:
+            raise ValueError(f"{each.strip()!r} is not an address such as nats://nats.example.com:4222")
+        if parts.username is not None:
+            raise ValueError("holds a user: workers get their credentials from a Secret")
+    return text
 
 
 Cidr = Annotated[str, Meta(extra={"check": _cidr})]
@@ -111,6 +129,50 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     ] = 6 * 3600
 
 
+class ServerlessSettings(Struct, frozen=True, kw_only=True):
+    """Settings of serverless workers: the container beside the user's, and the broker that it connects to."""
+
+    brokerURL: Annotated[
+        str,
+        Meta(
+            description="The broker's address inside pods, such as nats://nats.nats:4222; several, separated by "
+            "commas. Without it no unit can be a worker.",
+            extra={"check": _broker_url},
+        ),
+    ] = ""
+    brokerCredentials: Annotated[
+        bool,
+        Meta(description="Whether workers get credentials: a Secret that the activator makes for each function."),
+    ] = True
+    brokerNamespace: Annotated[
+        str, Meta(description="Namespace of the broker's pods: workers may connect to them.")
+    ] = SYSTEM_NAMESPACE
+    brokerCIDRs: Annotated[tuple[Cidr, ...], Meta(description="Where the broker is, if it is not in the cluster.")] = ()
+    image: Annotated[
+        ImageReference, Meta(description="Image of this project: for workers, and for functions given as source.")
+    ] = "gpu-runtime:dev"
+    workerMemory: Annotated[
+        str,
+        Meta(
+            description="Memory that a worker may use beside the unit's own. It requests nothing of the node.",
+            extra={"check": _amount},
+        ),
+    ] = "512Mi"
+    terminationGracePeriodSeconds: Annotated[
+        int,
+        Meta(
+            ge=5,
+            le=3600,
+            description="How long a worker that is told to end may finish its invocations. A template can set another.",
+        ),
+    ] = 60
+
+    @property
+    def broker_ports(self) -> list[int]:
+        """The ports of the broker's addresses."""
+        return sorted({urlsplit(each.strip()).port or NATS_PORT for each in self.brokerURL.split(",")})
+
+
 class NetworkSettings(Struct, frozen=True, kw_only=True):
     """What active units may connect to: DNS, and every address outside the blocked ranges. And who may read files."""
 
@@ -142,5 +204,6 @@ class ControllerManagerSettings(Struct, frozen=True, kw_only=True):
     units: UnitSettings = UnitSettings()
     stock: StockSettings = StockSettings()
     storage: StorageSettings = StorageSettings()
+    serverless: ServerlessSettings = ServerlessSettings()
     network: NetworkSettings = NetworkSettings()
     specs: Annotated[dict[str, SpecSettings], Meta(description="By spec name, such as g1.1.")] = {}

@@ -10,6 +10,7 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation
+from gpu_runtime.api.v1alpha1.reasons import SERVERLESS_READY
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import BY_OPERATION, BY_SOURCE_STOCK, BY_STORAGE, BY_UID, Caches
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, PodView, ReplicaSetView
@@ -120,7 +121,7 @@ def _gpu_units(
     reconciler = GPUUnitReconciler(
         caches=caches,
         children=ChildWriter(GPU_UNITS, Children(manager.client), recorder, complete_when(gpuunit.COMPLETE)),
-        status=ReadyStatus.of(GPU_UNITS, caches.units, manager.client, clock, recorder),
+        status=ReadyStatus.of(GPU_UNITS, caches.units, manager.client, clock, recorder, further=(SERVERLESS_READY,)),
         admitter=Admitter(manager.client, caches, clock),
         teardown=Teardown(manager.client, caches),
         gate=StockGate(manager.client, records, clock),

@@ -21,8 +21,23 @@ PLACEHOLDER = ["sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wai
 
 
 @dataclass(frozen=True)
+class Companion:
+    """A container of ours beside the user's, with what it adds to the pod and to the user's container."""
+
+    container: pod.Container
+    volumes: Sequence[pod.Volume] = ()
+    mounts: Sequence[pod.VolumeMount] = ()
+    """Mounts of the user's container."""
+    lifecycle: pod.Lifecycle | None = None
+    """Hooks of the user's container."""
+
+
+@dataclass(frozen=True)
 class RuntimePod:
-    """All inputs of a pod. `template` is what the user wants to run; if it is empty, a placeholder runs."""
+    """All inputs of a pod. `template` is what the user wants to run.
+
+    If it is empty, a placeholder runs; beside a companion, what the image itself runs.
+    """
 
     labels: dict[str, str]
     image: str
@@ -36,6 +51,7 @@ class RuntimePod:
     shared_memory: bool = True
     mounts: Sequence[StorageMount] = ()
     preferred_node: str = ""
+    companion: Companion | None = None
     security: pod.ContainerSecurity = field(
         default=pod.ContainerSecurity(
             allowPrivilegeEscalation=False, seccompProfile=pod.SeccompProfile(type="RuntimeDefault")
@@ -49,7 +65,7 @@ class RuntimePod:
         return pod.PodTemplate(
             metadata=pod.TemplateMeta(labels=self.labels),
             spec=pod.PodSpec(
-                containers=[self._container(mounts)],
+                containers=[self._container(mounts), *([self.companion.container] if self.companion else [])],
                 automountServiceAccountToken=False,
                 enableServiceLinks=False,
                 terminationGracePeriodSeconds=self.grace_seconds,
@@ -65,7 +81,7 @@ class RuntimePod:
 
     def _container(self, mounts: list[pod.VolumeMount]) -> pod.Container:
         template = self.template
-        idle = not template.command and not template.args
+        idle = not template.command and not template.args and self.companion is None
         own = {each.name for each in template.envs}
         return pod.Container(
             name=CONTAINER,
@@ -83,6 +99,7 @@ class RuntimePod:
             ],
             resources=self.size.resources,
             readinessProbe=probe(template.readinessProbe) if template.readinessProbe else self.readiness,
+            lifecycle=self.companion.lifecycle if self.companion else None,
             securityContext=self.security,
             volumeMounts=mounts,
             # Without a message of the program itself, the pod's status then shows the end of its log.
@@ -98,6 +115,9 @@ class RuntimePod:
             claim = pod.ClaimVolume(claimName=mount.name, readOnly=mount.readOnly)
             volumes.append(pod.Volume(name=f"storage-{number}", persistentVolumeClaim=claim))
             mounts.append(pod.VolumeMount(name=f"storage-{number}", mountPath=mount.mountPath, readOnly=mount.readOnly))
+        if self.companion is not None:
+            volumes.extend(self.companion.volumes)
+            mounts.extend(self.companion.mounts)
         return volumes, mounts
 
 

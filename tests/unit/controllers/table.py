@@ -13,12 +13,13 @@ from equipment.clock import FakeClock
 from equipment.memory_api import Document, MemoryApi
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.config import ControllerManagerSettings
+from gpu_runtime.config.controller_manager import ServerlessSettings
 from gpu_runtime.controllers.registration import add_controllers
 from gpu_runtime.kube import Manager, Recorder, Result
 from gpu_runtime.kube.client import document_of
 from unit.controllers.children import Case
 
-SETTINGS = ControllerManagerSettings()
+SETTINGS = ControllerManagerSettings(serverless=ServerlessSettings(brokerURL="nats://nats.test:4222"))
 CLOCK = FakeClock()
 NOW = CLOCK.now().isoformat()
 
@@ -42,6 +43,7 @@ class Row:
     raises: type[Exception] | None = None
     failures: dict[str, Exception] = field(default_factory=dict)
     gone: Key | None = None
+    settings: ControllerManagerSettings = SETTINGS
 
     @property
     def key(self) -> Key:
@@ -61,7 +63,7 @@ class World:
         client: Any = self.api
         self.recorder = Recorder(client, "controller-manager", "test", clock=CLOCK)
         self.manager = Manager(client)
-        self.controllers = add_controllers(self.manager, SETTINGS, recorder=self.recorder, clock=CLOCK)
+        self.controllers = add_controllers(self.manager, row.settings, recorder=self.recorder, clock=CLOCK)
         self.api.fill(self.manager)
 
     async def reconcile(self, controller: str, key: Key) -> Result:

@@ -233,13 +233,6 @@ UNIT_ROWS: dict[str, Row] = {
         writes=["status GPUUnit demo"],
         reason="UnitReady",
     ),
-    "a unit that asks for serverless work gets no pod": Row(
-        [DEMO.spec(serverless={"enabled": True})],
-        ["status GPUUnit demo"],
-        *("Failed", "ServerlessConfigInvalid", "spec.serverless: this version does not support serverless workers"),
-        events=["Warning ServerlessConfigInvalid"],
-        raises=Terminal,
-    ),
     "a refused Deployment is reported and tried again": Row(
         [DEMO, SERVICE, POLICY],
         ["create Deployment demo", "status GPUUnit demo"],

@@ -11,6 +11,8 @@ from equipment.builders import a_unit
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorageSpec
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec, StorageMount
 from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, primary_port, storage_errors, template_errors
+from gpu_runtime.api.v1alpha1.serverless import credentials_secret
+from gpu_runtime.api.v1alpha1.worker_pod import serverless_errors
 from gpu_runtime.controllers.pod_size import PodSize
 from gpu_runtime.controllers.readiness import in_words
 
@@ -20,6 +22,9 @@ def a_spec(**fields: Any) -> GPUUnitSpec:
 
 
 HTTP = {"name": "http", "port": 8080}
+FOREIGN_SECRET = (
+    "template.envs[0].valueFrom.secretKeyRef.name: names a Secret of the platform: programs of users must not read it"
+)
 TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "nothing": ({}, []),
     "two ports": ({"ports": [HTTP, {"name": "api", "port": 8000}]}, []),
@@ -30,6 +35,10 @@ TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a variable with two values": (
         {"envs": [{"name": "A", "value": "1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
         ["spec.template.envs[0].valueFrom: cannot stand beside value: set one of them"],
+    ),
+    "a variable with the platform's own credentials": (
+        {"envs": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": credentials_secret("echo"), "key": "k"}}}]},
+        ["spec." + FOREIGN_SECRET],
     ),
     "a probe that does nothing": (
         {"readinessProbe": {}},
@@ -178,3 +187,64 @@ def test_a_pod_asks_for_what_it_may_use_in_canonical_form() -> None:
     resources = PodSize.parse(gpu=2, memory="1024Mi", cpu="1.5").resources
     assert resources.limits == resources.requests == {"memory": "1Gi", "cpu": "1500m", "nvidia.com/gpu": "2"}
     assert PodSize.parse(gpu=0, memory=None).resources.limits == {}
+
+
+WORKER = {"enabled": True, "requestID": "echo"}
+SOURCE = {"configMapName": "fn-echo-1"}
+WORKERS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no part in serverless": ({"serverless": {}}, []),
+    "a block that is switched off": ({"serverless": {"requestID": "echo", "handler": SOURCE}}, []),
+    "an image": ({"serverless": WORKER, "image": "a:1"}, []),
+    "a handler": ({"serverless": {**WORKER, "handler": SOURCE}}, []),
+    "a handler and variables": (
+        {"serverless": {**WORKER, "handler": SOURCE}, "template": {"envs": [{"name": "A", "value": "1"}]}},
+        [],
+    ),
+    "no function": (
+        {"serverless": {"enabled": True}, "image": "a:1"},
+        ["spec.serverless.requestID: is required when enabled: the name of the function"],
+    ),
+    "nothing to run": (
+        {"serverless": WORKER},
+        ["spec.image: is required for a worker without handler: which image runs the framework?"],
+    ),
+    "a handler and an image": (
+        {"serverless": {**WORKER, "handler": SOURCE}, "image": "a:1"},
+        ["spec.image: cannot stand beside serverless.handler, which runs on the platform's own image"],
+    ),
+    "a handler and a command": (
+        {"serverless": {**WORKER, "handler": SOURCE}, "template": {"args": ["serve"]}},
+        ["spec.template: command and args cannot stand beside serverless.handler, which is what runs"],
+    ),
+    "the worker's port": (
+        {"serverless": WORKER, "image": "a:1", "template": {"ports": [HTTP, {"name": "x", "port": 20881}]}},
+        ["spec.template.ports[1].port: 20881 is the platform's own in a worker"],
+    ),
+    "a storage over the sockets": (
+        {"serverless": WORKER, "image": "a:1", "storageMounts": [{"name": "a", "mountPath": "/tmp/"}]},
+        ["spec.storageMounts[0].mountPath: /tmp/serverless-framework is the platform's own in a worker"],
+    ),
+    "a storage among the sockets": (
+        {
+            "serverless": WORKER,
+            "image": "a:1",
+            "storageMounts": [{"name": "a", "mountPath": "/tmp//serverless-framework/x"}],
+        },
+        ["spec.storageMounts[0].mountPath: /tmp/serverless-framework is the platform's own in a worker"],
+    ),
+    "a storage beside the sockets": (
+        {"serverless": WORKER, "image": "a:1", "storageMounts": [{"name": "a", "mountPath": "/tmp/other"}]},
+        [],
+    ),
+    "a storage over the credentials": (
+        {"serverless": WORKER, "image": "a:1", "storageMounts": [{"name": "a", "mountPath": "/etc/gpu-runtime"}]},
+        ["spec.storageMounts[0].mountPath: /etc/gpu-runtime is the platform's own in a worker"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "want"), WORKERS.values(), ids=WORKERS)
+def test_a_worker_with(fields: dict[str, Any], want: list[str]) -> None:
+    spec = msgspec.convert({"specName": "g1.1", **fields}, GPUUnitSpec)
+    found = serverless_errors(spec.serverless, spec.image, spec.template, spec.storageMounts)
+    assert in_words(found) == want

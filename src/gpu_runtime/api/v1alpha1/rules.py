@@ -9,6 +9,7 @@ from gpu_runtime.api.meta.quantity import Quantity
 from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorageSpec, Prepare
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
+from gpu_runtime.api.v1alpha1.serverless import CREDENTIALS_PREFIX
 from gpu_runtime.api.v1alpha1.template import Probe, RuntimeTemplate
 from gpu_runtime.api.validation import FieldError
 
@@ -29,6 +30,9 @@ def template_errors(template: RuntimeTemplate) -> Iterator[FieldError]:
     for index, env in enumerate(template.envs):
         if env.value and env.valueFrom is not None:
             yield FieldError(f"template.envs[{index}].valueFrom", "cannot stand beside value: set one of them")
+        if env.valueFrom is not None and env.valueFrom.secretKeyRef.name.startswith(f"{CREDENTIALS_PREFIX}-"):
+            message = "names a Secret of the platform: programs of users must not read it"
+            yield FieldError(f"template.envs[{index}].valueFrom.secretKeyRef.name", message)
     if template.readinessProbe is not None:
         yield from _probe_errors(template.readinessProbe, template)
 

@@ -82,9 +82,13 @@ class Serverless(Struct, frozen=True, omit_defaults=True, kw_only=True):
 NOT_SERVERLESS = Serverless()
 
 
+CREDENTIALS_PREFIX = "worker-credentials"
+"""Of Secrets with credentials for the broker. Templates of users may not name them."""
+
+
 def credentials_secret(function: str) -> str:
     """The Secret with the broker credentials of a function's workers, in the namespace of the function."""
-    return derived("worker-credentials", function)
+    return derived(CREDENTIALS_PREFIX, function)
 
 
 ServerlessPhase = Literal["Disabled", "Pending", "Ready", "Failed"]

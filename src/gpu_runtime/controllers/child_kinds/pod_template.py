@@ -77,6 +77,14 @@ class ContainerSecurity(Struct, frozen=True, omit_defaults=True, kw_only=True):
     readOnlyRootFilesystem: bool | None = None
 
 
+class Hook(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    httpGet: HttpGet | None = None
+
+
+class Lifecycle(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    preStop: Hook | None = None
+
+
 class VolumeMount(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     mountPath: str
@@ -93,6 +101,7 @@ class Container(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ports: list[ContainerPort] = []
     resources: Resources = Resources()
     readinessProbe: Probe | None = None
+    lifecycle: Lifecycle | None = None
     securityContext: ContainerSecurity | None = None
     volumeMounts: list[VolumeMount] = []
     terminationMessagePolicy: str = "File"
@@ -108,10 +117,22 @@ class ClaimVolume(Struct, frozen=True, omit_defaults=True, kw_only=True):
     readOnly: bool = False
 
 
+class SecretVolume(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    secretName: str
+    defaultMode: int = 0o644
+
+
+class ConfigMapVolume(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    name: str
+    defaultMode: int = 0o644
+
+
 class Volume(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     emptyDir: EmptyDir | None = None
     persistentVolumeClaim: ClaimVolume | None = None
+    secret: SecretVolume | None = None
+    configMap: ConfigMapVolume | None = None
 
 
 class NodeRequirement(Struct, frozen=True, omit_defaults=True, kw_only=True):

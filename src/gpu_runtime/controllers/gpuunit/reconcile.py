@@ -19,6 +19,7 @@ from gpu_runtime.api.v1alpha1.reasons import (
 )
 from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
 from gpu_runtime.api.v1alpha1.stock_batch import ordinal_of, seen_listed
+from gpu_runtime.api.v1alpha1.worker_pod import serverless_errors
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES, Service
@@ -29,6 +30,7 @@ from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, pod
 from gpu_runtime.controllers.gpuunit.resources.network_policy import network_policy
 from gpu_runtime.controllers.gpuunit.resources.service import access_url, service
 from gpu_runtime.controllers.gpuunit.role import is_stock
+from gpu_runtime.controllers.gpuunit.serverless_status import serving
 from gpu_runtime.controllers.gpuunit.stock_gate import StockGate
 from gpu_runtime.controllers.gpuunit.storage_gate import StorageGate
 from gpu_runtime.controllers.gpuunit.teardown import Teardown
@@ -82,7 +84,9 @@ class GPUUnitReconciler:
             blocked = error
             seen = replace(seen, blocked=error.outcome)
         outcome = readiness(seen)
-        delay = await self.status.write(unit, status(seen, outcome), outcome, seen.workload)
+        told = serving(unit, outcome)
+        new = replace_fields(status(seen, outcome), serverless=told.status)
+        delay = await self.status.write(unit, new, outcome, seen.workload, conditions=told.conditions)
         return blocked.result() if blocked is not None and delay is None else Result(delay)
 
     def _observed(self, unit: GPUUnit) -> Observed:
@@ -119,10 +123,20 @@ class GPUUnitReconciler:
         if unmountable := in_words(mount_errors(spec.storageMounts)):
             raise invalid("; ".join(unmountable), STORAGE_MOUNT_INVALID)
         if spec.serverless.enabled:
-            raise invalid(
-                "spec.serverless: this version does not support serverless workers", SERVERLESS_CONFIG_INVALID
-            )
+            self._check_worker(unit)
         return size
+
+    def _check_worker(self, unit: GPUUnit) -> None:
+        """Blocked when the unit cannot be a serverless worker."""
+        spec = unit.spec
+        if is_stock(unit, self.settings):
+            message = "spec.serverless: a stock unit only reserves resources, it cannot be a worker"
+            raise invalid(message, SERVERLESS_CONFIG_INVALID)
+        if found := in_words(serverless_errors(spec.serverless, spec.image, spec.template, spec.storageMounts)):
+            raise invalid("; ".join(found), SERVERLESS_CONFIG_INVALID)
+        if not self.settings.serverless.brokerURL:
+            message = "no unit can be a worker here: the controller-manager has no setting serverless.brokerURL"
+            raise invalid(message, SERVERLESS_CONFIG_INVALID)
 
     async def _network(self, unit: GPUUnit) -> None:
         wanted = network_policy(unit, self.settings)

@@ -9,6 +9,7 @@ from gpu_runtime.config import ControllerManagerSettings, SpecSettings
 from gpu_runtime.controllers.child_kinds.pod_template import PodTemplate
 from gpu_runtime.controllers.child_kinds.workloads import Deployment, DeploymentSpec, LabelSelector, Strategy
 from gpu_runtime.controllers.gpuunit.resources.names import child_meta, labels, selector
+from gpu_runtime.controllers.gpuunit.resources.serverless import worker_pod
 from gpu_runtime.controllers.gpuunit.role import is_stock
 from gpu_runtime.controllers.kept_template import digest, keep
 from gpu_runtime.controllers.labels import CONTROLLED_BY
@@ -41,7 +42,7 @@ def active_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings
     spec, source = unit.spec, source_of(unit)
     flavour = settings.specs.get(spec.specName, SpecSettings())
     port = primary_port(spec.access, spec.template.ports)
-    return RuntimePod(
+    plain = RuntimePod(
         labels=_pod_labels(unit),
         image=spec.image or settings.stock.image,
         size=size,
@@ -53,7 +54,8 @@ def active_pod(unit: GPUUnit, size: PodSize, settings: ControllerManagerSettings
         readiness=accepts_connections(port) if port is not None and port.protocol == "TCP" else None,
         mounts=spec.storageMounts,
         preferred_node=source.node if source is not None else "",
-    ).build()
+    )
+    return (worker_pod(plain, unit, settings) if spec.serverless.enabled else plain).build()
 
 
 def deployment(

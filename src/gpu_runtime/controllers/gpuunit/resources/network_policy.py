@@ -1,4 +1,4 @@
-"""What an active unit may reach: name servers, and all addresses outside of the blocked ranges."""
+"""What an active unit may reach: name servers, addresses outside of the blocked ranges, and a worker the broker."""
 
 from __future__ import annotations
 
@@ -29,9 +29,17 @@ def network_policy(unit: GPUUnit, settings: ControllerManagerSettings) -> Networ
         spec=NetworkPolicySpec(
             podSelector=LabelSelector(matchLabels=selector(unit)),
             policyTypes=["Egress"],
-            egress=outward(settings),
+            egress=[*outward(settings), *([to_broker(settings)] if unit.spec.serverless.enabled else [])],
         ),
     )
+
+
+def to_broker(settings: ControllerManagerSettings) -> EgressRule:
+    """A worker reaches the broker, and so does the user's program in its pod; the broker refuses it."""
+    broker = settings.serverless
+    inside = Peer(namespaceSelector=LabelSelector(matchLabels={NAMESPACE_NAME: broker.brokerNamespace}))
+    outside = [Peer(ipBlock=IpBlock(cidr=cidr)) for cidr in broker.brokerCIDRs]
+    return EgressRule(to=[inside, *outside], ports=[PolicyPort(port=port) for port in broker.broker_ports])
 
 
 def outward(settings: ControllerManagerSettings) -> list[EgressRule]:
