@@ -52,6 +52,7 @@ RUNTIME_API = Process(
     rules=(
         Rule(GROUP, ("stockpools",), (*READ, "create", "patch", "delete")),
         Rule(GROUP, ("gpuunits", "gpustorages"), (*READ, "create", "patch", "delete")),
+        Rule(GROUP, ("gpufunctions",), READ),
         Rule("storage.k8s.io", ("storageclasses",), ("get",)),
         Rule("", ("nodes", "namespaces"), READ),
         Rule("", ("pods",), ("list",)),

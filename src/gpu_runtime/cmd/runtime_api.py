@@ -11,4 +11,6 @@ async def main(settings: RuntimeApiSettings, process: ProcessContext) -> None:
     async with process.kubernetes() as client:
         api = RuntimeApi(client, settings)
         process.health.add(api.manager.checks, api.manager.metrics.registry)
+        if api.services.optional_serverless is not None:
+            process.health.warn(api.services.optional_serverless.warnings)
         await api.run(process.stop)

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from gpu_runtime.api.v1alpha1.fields import QuantityText
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
+from gpu_runtime.config.nats import NatsSettings, StreamSettings
 from gpu_runtime.config.shared import Health, Log
 
 
@@ -50,6 +51,22 @@ class OperationSettings(Struct, frozen=True, kw_only=True):
     ] = 2
 
 
+class InvocationSettings(Struct, frozen=True, kw_only=True):
+    """Limits of invocations of serverless functions."""
+
+    payloadBytes: Annotated[
+        int,
+        Meta(ge=1024, le=1024**3, description="The largest payload. Those above 512 KiB go to the stream of bodies."),
+    ] = 8 * 1024**2
+    maxAgeSeconds: Annotated[
+        int,
+        Meta(ge=1, le=7 * 86400, description="Invocations without timeoutSeconds expire after this time in the queue."),
+    ] = 86400
+    syncWaitSeconds: Annotated[
+        int, Meta(ge=1, le=600, description="How long the answer to mode sync waits if the request does not say.")
+    ] = 60
+
+
 class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
     """The runtime-api: the REST API and its background work."""
 
@@ -74,6 +91,9 @@ class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
     )
     limits: ApiLimits = ApiLimits()
     operations: OperationSettings = OperationSettings()
+    nats: NatsSettings = NatsSettings()
+    streams: StreamSettings = StreamSettings()
+    invocations: InvocationSettings = InvocationSettings()
     drainSeconds: Annotated[int, Meta(ge=0, le=600, description="How long requests may take to end after SIGTERM.")] = (
         20
     )

@@ -18,7 +18,7 @@ from gpu_runtime.http.errors import COMMON_HEADERS, response_to
 from gpu_runtime.http.guard import Guard
 from gpu_runtime.http.load import LOAD, Load
 from gpu_runtime.http.metrics import Metrics
-from gpu_runtime.http.route import OPERATION_ID, OWNER, SERVICES, AnyRoute
+from gpu_runtime.http.route import LARGE_BODY_LIMIT, OPERATION_ID, OWNER, SERVICES, AnyRoute
 from gpu_runtime.service.services import Services
 
 BASE = "/api/v1"
@@ -44,12 +44,14 @@ def application(
     body_limit: int = BODY_LIMIT,
     most_in_flight: int = MOST_IN_FLIGHT,
     request_seconds: float = REQUEST_SECONDS,
+    large_body_limit: int = BODY_LIMIT,
 ) -> web.Application:
     """The REST API."""
     load = Load(most_in_flight)
     app = web.Application(middlewares=[_envelope(guard, load, Metrics(registry, load))], client_max_size=body_limit)
     app[SERVICES] = services
     app[LOAD] = load
+    app[LARGE_BODY_LIMIT] = max(large_body_limit, body_limit)
     app[LIMIT] = request_seconds
     for route in routes:
         app.router.add_route(route.method, BASE + route.path, _handler(route))

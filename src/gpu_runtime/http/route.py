@@ -15,7 +15,7 @@ from aiohttp.http_exceptions import ContentEncodingError, TransferEncodingError
 from gpu_runtime.api.schema import Node, describe
 from gpu_runtime.api.validation import FieldError, validate
 from gpu_runtime.http.deadline import deadline
-from gpu_runtime.http.headers import check_origin
+from gpu_runtime.http.headers import check_origin, single
 from gpu_runtime.rest.errors import InvalidRequest
 from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.service.services import Services
@@ -29,6 +29,7 @@ JSON = "application/json"
 ENCODINGS = frozenset({"identity", "gzip", "deflate"})  # of request bodies
 BODY_SECONDS = 30.0
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
+LARGE_BODY_LIMIT: web.AppKey[int] = web.AppKey("large_body_limit", int)
 OWNER: web.RequestKey[str] = web.RequestKey("owner", str)
 """The owner of the request's token; absent when tokens are not required."""
 OPERATION_ID: web.RequestKey[str] = web.RequestKey("operation_id", str)
@@ -48,6 +49,7 @@ class Call(Generic[B, Q, P]):
     query: Q
     body: B
     sent: Mapping[str, Any] = field(default_factory=dict)  # the body as the client sent it
+    raw: bytes = b""  # the bytes of the body
 
     @property
     def owner(self) -> str:
@@ -108,42 +110,72 @@ class Route(Generic[B, Q, P]):
     example: Mapping[str, Any] | None = None
     partial: bool = False  # the body contains only the fields to change
     open: bool = False  # needs no token
+    large: bool = False  # the body may be as large as a payload
+    described_by: str = ""  # a header that may hold what is otherwise the body, so that the body is something else
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Validates the request, calls the handler, wraps its result."""
         path = _parameters(self.parameters, request.match_info, "path")
         query = _parameters(self.query, _single(request), "query")
-        sent = await self._sent(request)
+        raw = await self._raw(request)
+        sent = self._sent(request, raw)
         body = parse(self.body, sent, partial=self.partial) if self.body is not Nothing else self.body()
         async with deadline(request):
-            reply = await self.handler(Call(request, path, query, body, sent))
+            reply = await self.handler(Call(request, path, query, body, sent, raw))
         return reply.response() if isinstance(reply, Reply) else reply
 
-    async def _sent(self, request: web.Request) -> Mapping[str, Any]:
+    async def _raw(self, request: web.Request) -> bytes:
+        """The bytes of the body, after the checks that its headers allow."""
         if self.body is Nothing:
             if self.method == "POST":
                 check_origin(request)
-            return {}
-        if request.content_type != JSON:
+            return b""
+        if self._is_described(request):
+            # A browser sends no header of this name for a page of another site, whatever the content type.
+            check_origin(request)
+        elif request.content_type != JSON:
             # Require JSON: a page of another site can make a browser post forms and text to loopback, but not JSON.
-            raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}")
+            described = f", or describe another body in the header {self.described_by}" if self.described_by else ""
+            raise web.HTTPUnsupportedMediaType(text=f"send the body as {JSON}{described}")
         if request.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
             raise web.HTTPUnsupportedMediaType(text="send the body uncompressed, or as gzip or deflate")
+        limited = request.clone(client_max_size=request.app[LARGE_BODY_LIMIT]) if self.large else request
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await request.read()
-            sent = _with_whole_numbers(msgspec.json.decode(body))
+                return await limited.read()
         except (web.RequestPayloadError, ContentEncodingError, TransferEncodingError) as error:
             raise InvalidRequest("the body does not match its Content-Encoding header") from error
         except TimeoutError as error:
             raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidRequest(f"the body is not valid JSON: {error}") from error
-        if not isinstance(sent, dict):
-            raise InvalidRequest("the body must be a JSON object")
+
+    def _is_described(self, request: web.Request) -> bool:
+        return bool(self.described_by) and self.described_by in request.headers
+
+    def _sent(self, request: web.Request, raw: bytes) -> Mapping[str, Any]:
+        if self.body is Nothing:
+            return {}
+        if self._is_described(request):
+            sent = decoded(single(request, self.described_by) or "", f"the header {self.described_by}")
+        else:
+            sent = decoded(raw, "the body")
         if isinstance(named := sent.get("operationID"), str):
             request[OPERATION_ID] = named[:128]
         return sent
+
+
+def decoded(text: bytes | str, what: str) -> dict[str, Any]:
+    """The JSON object; InvalidRequest if it is none."""
+    value = decoded_json(text, what)
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"{what} must be a JSON object")
+    return value
+
+
+def decoded_json(text: bytes | str, what: str) -> Any:
+    try:
+        return _with_whole_numbers(msgspec.json.decode(text))
+    except (msgspec.MsgspecError, UnicodeEncodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"{what} is not valid JSON: {error}") from error
 
 
 def _with_whole_numbers(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
 from aiohttp import web
@@ -22,11 +23,15 @@ from gpu_runtime.http.swagger import add_swagger
 from gpu_runtime.http.tokens import TokenFileError, Tokens
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.manager import Manager
+from gpu_runtime.serverless.broker.connection import Broker
+from gpu_runtime.service.invocations.serverless import ServerlessParts
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.services import build
 
 # Enough for all parameters at their maximum length, percent-encoded.
 LONGEST_LINE = 64 * 1024
+# What a request with the largest payload may have beside it.
+ENVELOPE_BYTES = 64 * 1024
 
 
 class RuntimeApi:
@@ -35,7 +40,8 @@ class RuntimeApi:
     def __init__(self, client: Client, settings: RuntimeApiSettings) -> None:
         self._settings = settings
         self.manager = Manager(client)
-        self.services = build(client, self.manager, platform(settings))
+        self.broker = Broker(settings.nats, "runtime-api") if settings.nats.servers else None
+        self.services = build(client, self.manager, platform(settings), serverless=self._serverless())
         runner = Runner(
             self._application(guard(settings)),
             malformed,
@@ -47,7 +53,14 @@ class RuntimeApi:
         self.server = HttpServer(runner, settings.httpAddr, self.manager)
 
     async def run(self, stop: asyncio.Event) -> None:
-        await self.server.run(stop, background=self.services.work, finish=self._finish)
+        async with self.broker or nullcontext():
+            await self.server.run(stop, background=self.services.work, finish=self._finish)
+
+    def _serverless(self) -> ServerlessParts | None:
+        if self.broker is None:
+            return None
+        settings = self._settings
+        return ServerlessParts(self.broker, streams=settings.streams, limits=settings.invocations)
 
     async def _finish(self) -> None:
         await self.services.after_reply.finish(self._settings.drainSeconds)
@@ -62,6 +75,7 @@ class RuntimeApi:
             body_limit=limits.bodyBytes,
             most_in_flight=limits.requestsInFlight,
             request_seconds=limits.requestSeconds,
+            large_body_limit=self._settings.invocations.payloadBytes + ENVELOPE_BYTES,
         )
         app[STREAMS] = streams = Streams(most_streams(limits))
         app.on_shutdown.append(streams.close)

@@ -68,7 +68,7 @@ STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 
 
 @asynccontextmanager
-async def _slot(request: web.Request) -> AsyncIterator[None]:
+async def stream_slot(request: web.Request) -> AsyncIterator[None]:
     """Counts the request as a stream and no longer as a request in flight: the two have separate limits."""
     async with request.app[STREAMS].slot():
         request.app[LOAD].leave(request)
@@ -123,7 +123,7 @@ async def _send(
     `pieces` must yield regularly, if only an empty chunk: a lost client is noticed only then.
     """
     response = web.StreamResponse(headers={"Content-Type": media, "X-Accel-Buffering": "no"})
-    async with _slot(request), aclosing(pieces):
+    async with stream_slot(request), aclosing(pieces):
         piece = await anext(pieces, b"")
         request[DEADLINE].reschedule(None)  # a stream that has begun has no time limit
         try:

@@ -21,6 +21,7 @@ class Health:
     def __init__(self, ending: Callable[[], bool] = lambda: False) -> None:
         self._ending = ending
         self._checks: list[Checks] = []
+        self._warnings: list[Checks] = []
         self._registries: list[CollectorRegistry] = []
 
     def add(self, checks: Checks = dict, registry: CollectorRegistry | None = None) -> None:
@@ -28,6 +29,13 @@ class Health:
         self._checks.append(checks)
         if registry is not None:
             self._registries.append(registry)
+
+    def warn(self, checks: Checks) -> None:
+        """Adds checks that `/readyz` shows and that do not make the process unready."""
+        self._warnings.append(checks)
+
+    def warnings(self) -> dict[str, str]:
+        return {name: problem for checks in self._warnings for name, problem in checks().items() if problem is not None}
 
     def problems(self) -> dict[str, str]:
         found = {name: problem for checks in self._checks for name, problem in checks().items() if problem is not None}
@@ -59,14 +67,18 @@ async def serve(health: Health, host: str, port: int) -> AsyncIterator[int]:
 
 
 def _application(health: Health) -> web.Application:
-    """`/healthz` checks no dependency: a failed one must not restart this process. `/readyz` lists the problems."""
+    """`/healthz` checks no dependency: a failed one must not restart this process. `/readyz` lists the problems, and
+    warnings about parts that the process can do without."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
         problems = health.problems()
-        body = msgspec.json.encode({"ready": not problems, "problems": problems})
+        answer = {"ready": not problems, "problems": problems}
+        if warnings := health.warnings():
+            answer["warnings"] = warnings
+        body = msgspec.json.encode(answer)
         return web.Response(body=body, status=503 if problems else 200, content_type="application/json")
 
     async def metrics(_: web.Request) -> web.Response:

@@ -101,6 +101,24 @@ class StorageInUse(Clash):
     code = "storage_in_use"
 
 
+class InvocationConflict(Clash):
+    """The invocationID was used with a different request."""
+
+    code = "invocation_conflict"
+
+
+class InvocationAmbiguous(Clash):
+    """Several functions have an invocation of this id."""
+
+    code = "invocation_ambiguous"
+
+
+class InvocationState(Clash):
+    """The state of the invocation does not allow the request."""
+
+    code = "invocation_state"
+
+
 class TooLarge(ServiceError):
     code = "too_large"
 
@@ -113,6 +131,12 @@ class TooManyRequests(ServiceError):
     def __init__(self, message: str, *, retry_after: int = RETRY_SECONDS) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class QueueFull(TooManyRequests):
+    """The queue of the function has reached its limit."""
+
+    code = "queue_full"
 
 
 class Unavailable(ServiceError):

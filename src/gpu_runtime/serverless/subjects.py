@@ -66,6 +66,11 @@ def accepted_any(run: Run) -> str:
     return f"inv.{run.scope}.*"
 
 
+def accepted_runs(function: Function, invocation_id: str) -> str:
+    """All runs of one invocation."""
+    return f"inv.{Run(function, invocation_id, 1).scope.removesuffix('1')}*.*"
+
+
 def accepted_ids(invocation_id: str) -> str:
     """All runs of invocations with this id, of any function."""
     return f"inv.*.*.{invocation_id}.*.*"

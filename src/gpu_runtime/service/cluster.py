@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from gpu_runtime.api.meta.object import Key, Object
-from gpu_runtime.api.v1alpha1.crds import GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
+from gpu_runtime.api.v1alpha1.crds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
 from gpu_runtime.kube.client import Query
 from gpu_runtime.kube.decoding import Page
 from gpu_runtime.kube.resource import Resource
@@ -15,6 +15,7 @@ T = TypeVar("T", bound=Object)
 
 
 GPU_UNITS = Resource.of(GPU_UNIT)
+GPU_FUNCTIONS = Resource.of(GPU_FUNCTION)
 GPU_STORAGES = Resource.of(GPU_STORAGE)
 STOCK_POOLS = Resource.of(STOCK_POOL)
 OPERATIONS = Resource.of(OPERATION)

@@ -12,8 +12,11 @@ from gpu_runtime.kube.builtin import NAMESPACES
 from gpu_runtime.kube.client import Client, Query
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.manager import Manager
-from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.rest.errors import Unavailable
+from gpu_runtime.service.cluster import GPU_FUNCTIONS, GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.inventory.inventory import Inventory
+from gpu_runtime.service.invocations.functions import BY_FUNCTION, Functions, by_function
+from gpu_runtime.service.invocations.serverless import Serverless, ServerlessParts, build_serverless
 from gpu_runtime.service.operations.after_reply import AfterReply
 from gpu_runtime.service.operations.jobs import Jobs
 from gpu_runtime.service.operations.records import UNFINISHED, Operations
@@ -60,6 +63,14 @@ class Services:
     seeding: SeedingQueue
     sweeper: Sweeper
     after_reply: AfterReply
+    optional_serverless: Serverless | None = None
+    """None: no broker is configured."""
+
+    @property
+    def serverless(self) -> Serverless:
+        if self.optional_serverless is None:
+            raise Unavailable("serverless is not configured: set nats.url")
+        return self.optional_serverless
 
     async def work(self) -> None:
         """The background work; runs until cancelled."""
@@ -67,15 +78,24 @@ class Services:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.seeding.run())
                 group.create_task(self.sweeper.run())
+                if self.optional_serverless is not None:
+                    group.create_task(self.optional_serverless.work())
         finally:
             self.after_reply.stop()
 
 
-def build(client: Client, manager: Manager, platform: Platform, clock: Clock = SYSTEM_CLOCK) -> Services:
+def build(
+    client: Client,
+    manager: Manager,
+    platform: Platform,
+    clock: Clock = SYSTEM_CLOCK,
+    serverless: ServerlessParts | None = None,
+) -> Services:
     """Builds the use cases. Their caches are filled once the manager runs."""
     unit_cache = manager.cache(Query(GPU_UNITS))
     unit_cache.index(BY_SPEC, by_spec)
     unit_cache.index(BY_OPERATION, by_operation)
+    unit_cache.index(BY_FUNCTION, by_function)
     node_cache = manager.cache(Query(NODES))
     pool_cache = manager.cache(Query(STOCK_POOLS))
     storage_cache = manager.cache(Query(GPU_STORAGES))
@@ -121,4 +141,17 @@ def build(client: Client, manager: Manager, platform: Platform, clock: Clock = S
         seeding=queue,
         sweeper=Sweeper(client, operations, platform, registry, unfinished, clock=clock),
         after_reply=after_reply,
+        optional_serverless=_serverless(client, manager, platform, units, serverless, clock) if serverless else None,
     )
+
+
+def _serverless(
+    client: Client,
+    manager: Manager,
+    platform: Platform,
+    units: Reader[GPUUnit],
+    parts: ServerlessParts,
+    clock: Clock,
+) -> Serverless:
+    functions = Reader(client, GPU_FUNCTIONS, manager.cache(Query(GPU_FUNCTIONS)))
+    return build_serverless(parts, platform, Functions(functions, units), clock)

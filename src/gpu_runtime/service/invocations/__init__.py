@@ -1,0 +1,1 @@
+"""Invocations of serverless functions: submit, look up, wait, cancel, retry, and dead letters."""
