@@ -255,7 +255,7 @@ ROWS: dict[str, Row] = {
     "a size that became nonsense leaves the claim as it is": Row(
         [READY.size("-1Gi").at_generation(2), BOUND, CLASS],
         ["status GPUStorage data"],
-        *("Failed", "StorageInvalidSpec", "spec.size: '-1Gi' is negative"),
+        *("Failed", "StorageInvalidSpec", "spec.size: '-1Gi' is not a size: write an amount above 0"),
         status={"capacity": "20Gi", "mountable": True},
         events=["Warning StorageInvalidSpec"],
         raises=Terminal,

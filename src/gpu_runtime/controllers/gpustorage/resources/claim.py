@@ -22,10 +22,10 @@ OWNER = ByAnnotation(STORAGE_NAME, STORAGE_UID)
 def wanted_size(storage: GPUStorage) -> Quantity:
     """The size in the spec. Raises ValueError with the field's path: specs written with kubectl may hold any text."""
     try:
-        size = Quantity.parse(storage.spec.size, negative=False)
+        size = Quantity.parse(storage.spec.size)
     except ValueError as error:
         raise ValueError(f"spec.size: {error}") from error
-    if not size:
+    if size.nanos <= 0:
         raise ValueError(f"spec.size: {storage.spec.size!r} is not a size: write an amount above 0, such as 20Gi")
     return size
 
