@@ -70,6 +70,7 @@ SERVICE = Builder(document_of(SERVICES, accessor.service(ON.object())))
 POLICY = Builder(document_of(NETWORK_POLICIES, accessor.network_policy(ON.object(), SETTINGS)))
 MADE = (DEPLOYMENT, SERVICE, POLICY)
 RUNNING = (available(DEPLOYMENT), SERVICE, POLICY)
+ORPHANED = available(DEPLOYMENT).metadata(ownerReferences=[])
 FOREIGN = Builder(new_document("apps/v1", "Deployment", NAME, "runtime-instance")).with_uid("foreign-uid")
 FOREIGN = FOREIGN.labelled({MANAGED_BY: MANAGER}).spec(selector={}, template={})
 
@@ -229,6 +230,24 @@ ROWS: dict[str, tuple[Row, str, str]] = {
         ),
         *("StorageAccessorReady", ""),
     ),
+    "a deleted storage ends an accessor that `kubectl delete --cascade=orphan` took from it": (
+        Row(
+            [SERVED.being_deleted(), *VOLUME, ORPHANED, SERVICE, POLICY],
+            [f"delete Deployment {NAME}", STATUS],
+            "Pending",
+            "StorageDeleting",
+            again=15.0,
+        ),
+        *("StorageAccessorReady", ""),
+    ),
+    "a held storage ends an accessor that was taken from it": (
+        Row([HELD, UNIT, *VOLUME, ORPHANED, SERVICE, POLICY], [f"delete Deployment {NAME}", STATUS], *READY),
+        *("StorageAccessorPending", "its pod is ending, because unit demo gets the volume"),
+    ),
+    "a deleted storage leaves a foreign Deployment of the accessor's name alone": (
+        Row([SERVED.being_deleted(), *VOLUME, FOREIGN, a_pod()], [STATUS], "Pending", "StorageDeleting", again=15.0),
+        *("StorageAccessorReady", ""),
+    ),
     "a deleted storage waits for the accessor's pod": (
         Row(
             [SERVED.being_deleted(), *VOLUME, a_pod().being_deleted()],
@@ -248,6 +267,7 @@ ROWS: dict[str, tuple[Row, str, str]] = {
 
 @pytest.mark.parametrize(("row", "reason", "says"), ROWS.values(), ids=ROWS)
 @mutant("controllers/gpustorage/accessor.py", "if claim is None or not claim.is_bound:", "if claim is None:")
+@mutant("controllers/gpustorage/accessor.py", "return orphaned or is_controlled_by(", "return is_controlled_by(")
 async def test_reconcile(row: Row, reason: str, says: str) -> None:
     await check("gpustorage", "GPUStorage", row)
     world = World(row)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gpu_runtime.api.meta.condition import Condition, find_condition
+from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.attachment import Attachment, attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import AccessorPhase, AccessorStatus, GPUStorage
 from gpu_runtime.api.v1alpha1.reasons import (
@@ -19,9 +21,10 @@ from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.child_kinds.network import NETWORK_POLICIES, SERVICES
 from gpu_runtime.controllers.child_kinds.volumes import PersistentVolumeClaim
-from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, PODS, REPLICA_SETS
+from gpu_runtime.controllers.child_kinds.workloads import DEPLOYMENTS, PODS, REPLICA_SETS, Deployment
 from gpu_runtime.controllers.gpustorage.phases import Accessible
 from gpu_runtime.controllers.gpustorage.resources import accessor as resources
+from gpu_runtime.controllers.labels import is_controlled_by
 from gpu_runtime.controllers.readiness import Blocked, reported_as
 from gpu_runtime.controllers.workload import Workload
 from gpu_runtime.kube.child_writer import ChildWriter
@@ -122,14 +125,29 @@ class StorageAccessor:
             live = await self.client.get(DEPLOYMENTS, resources.accessor_key(storage))
         except NotFound:
             live = None
-        if live is not None and self.children.children.owns(storage.metadata, live.metadata):
-            await self.children.children.delete(DEPLOYMENTS, storage.metadata, live)
+        if live is not None and _is_of(storage, live):
+            await self._delete(live.metadata)
             return False
         labels = ",".join(f"{name}={value}" for name, value in resources.selector(storage).items())
         namespace = storage.metadata.namespace
         replica_sets = await self.client.list(Query(REPLICA_SETS, namespace, labels))
         pods = await self.client.list(Query(PODS, namespace, labels))
         return not (replica_sets.items or replica_sets.skipped or pods.items or pods.skipped)
+
+    async def _delete(self, deployment: ObjectMeta) -> None:
+        with suppress(NotFound):
+            uid, version = deployment.uid, deployment.resourceVersion
+            await self.client.delete(DEPLOYMENTS, deployment.key, uid=uid, resource_version=version)
+
+
+def _is_of(storage: GPUStorage, live: Deployment) -> bool:
+    """Whether the pods of this Deployment mount the volume of the storage.
+
+    `kubectl delete gpustorage --cascade=orphan` removes the owner reference. The pods that are left would keep the
+    storage for ever, and their selector still names its UID.
+    """
+    orphaned = live.metadata.controller is None and live.spec.selector.matchLabels == resources.selector(storage)
+    return orphaned or is_controlled_by(live.metadata, storage.metadata)
 
 
 def is_out_of_the_way(storage: GPUStorage) -> bool:
