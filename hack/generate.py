@@ -70,7 +70,8 @@ def report(root: Path, differing: list[Path], stale: list[Path]) -> int:
 
 def manifest_files() -> Mapping[str, str]:
     processes = list(PROCESSES.values())
-    documents = {**manifests([process.permissions for process in processes]), **process_manifests(processes)}
+    accounts = [process.permissions for process in processes if process.kubernetes or process.cluster is not None]
+    documents = {**manifests(accounts), **process_manifests(processes)}
     files = {f"config/{path}": to_yaml(each) for path, each in documents.items()}
     return files | {f"config/{path}": HEADER + text for path, text in local_settings(processes).items()}
 

@@ -81,4 +81,12 @@ PROXY = Process(
     up=InUp(port=10, variable="GPU_RUNTIME_UNITS_URL", pages={"Units": "/units/NAMESPACE/NAME/"}),
 )
 
-PROCESSES = {process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, PROXY)}
+WORKER = Process(
+    name="worker",
+    summary="Run the invocations of a serverless function, beside the user's framework.",
+    main="gpu_runtime.cmd.worker:main",
+    settings="gpu_runtime.config.worker:WorkerSettings",
+    kubernetes=False,
+)
+
+PROCESSES = {process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, PROXY, WORKER)}

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from gpu_runtime.api.v1alpha1.fields import HttpPath
 from gpu_runtime.api.v1alpha1.serverless import DEFAULT_FRAMEWORK
+from gpu_runtime.config.nats import NatsSettings
 from gpu_runtime.config.shared import Health, Log
 
 HEALTH_PORT = 20881
@@ -36,6 +37,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     log: Log = Log()
     # The kubelet asks for readiness at the pod's address.
     health: Health = Health(host="0.0.0.0", port=HEALTH_PORT)  # noqa: S104
+    nats: NatsSettings = NatsSettings()
     namespace: Annotated[Token, Meta(description="Namespace of the function and of the unit. Required.")] = ""
     function: Annotated[Token, Meta(description="Name of the function whose invocations it runs. Required.")] = ""
     name: Annotated[Token, Meta(description="Name of the worker: the unit's. Required.")] = ""

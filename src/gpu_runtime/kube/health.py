@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -23,6 +23,8 @@ class Health:
         self._checks: list[Checks] = []
         self._warnings: list[Checks] = []
         self._registries: list[CollectorRegistry] = []
+        self.waits: dict[str, Callable[[], Awaitable[None]]] = {}
+        """Paths that are answered with 200 when something has happened."""
 
     def add(self, checks: Checks = dict, registry: CollectorRegistry | None = None) -> None:
         """Without checks: the process is ready from now on."""
@@ -84,6 +86,13 @@ def _application(health: Health) -> web.Application:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=health.metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
+    async def wait(request: web.Request) -> web.Response:
+        if request.path not in health.waits:
+            raise web.HTTPNotFound
+        await health.waits[request.path]()
+        return web.Response(text="ok\n")
+
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    app.add_routes([web.get("/{path}", wait)])
     return app

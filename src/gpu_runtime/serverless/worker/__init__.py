@@ -1,0 +1,1 @@
+"""The worker: pulls the invocations of one function, has the user's framework run them, and publishes their ends."""
