@@ -6,24 +6,32 @@ of an acceptance or of an end never changes afterwards.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
 from gpu_runtime.serverless.messages import ResultMessage, State
+from gpu_runtime.serverless.results.database import IncompatibleSchema, StoreRefused, StoreUnavailable
 from gpu_runtime.serverless.results.records import Acceptance, DeadLetter, DeadLetterSource, Page, StoredRun
 from gpu_runtime.serverless.subjects import Function, Run
 
+__all__ = [
+    "Batch",
+    "BodyPart",
+    "DeadLetterQuery",
+    "Deleted",
+    "FinishedRun",
+    "IncompatibleSchema",
+    "InvalidPageToken",
+    "ResultReader",
+    "ResultStore",
+    "RunQuery",
+    "StoreRefused",
+    "StoreUnavailable",
+]
+
 BodyPart = Literal["payload", "result"]
-
-
-class StoreUnavailable(Exception):
-    """The database cannot answer now. The message says why and holds no secret; the call may be repeated."""
-
-
-class IncompatibleSchema(Exception):
-    """The database was written by a newer release, or is not a database of results. Repeating does not help."""
 
 
 class InvalidPageToken(ValueError):
@@ -103,13 +111,24 @@ class Batch:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run whose acceptance and end are in the database, so the broker's copies are not needed any more."""
+    """A run whose end is in the database, and of which the broker may have copies."""
 
     run: Run
     state: State
-    completed_at: datetime
+    acceptance_stored: bool
     payload_missing: bool
-    """Its payload was too large for the message and is not in the database yet."""
+    """Its payload was too large for the message and is not in the database."""
+
+
+@dataclass(frozen=True)
+class Deleted:
+    runs: int
+    dead_letters: int
+    size: int
+    """Bytes."""
+
+    def __bool__(self) -> bool:
+        return self.runs + self.dead_letters > 0
 
 
 class ResultStore(ResultReader, Protocol):
@@ -119,22 +138,20 @@ class ResultStore(ResultReader, Protocol):
         """Brings the schema up to date, once for any number of replicas. IncompatibleSchema if it is newer."""
 
     async def save(self, batch: Batch) -> None:
-        """Stores what is not there yet, in one transaction. Repeating is harmless: the first record stays."""
+        """Stores what is not there yet, in one transaction. Repeating is harmless: the first record stays.
+        StoreRefused: the database will never take this batch."""
 
-    async def save_body(self, run: Run, part: BodyPart, chunks: AsyncIterator[bytes]) -> None:
-        """Stores a large payload or result. Repeating is harmless. The body is whole when this returns."""
+    async def save_body(self, run: Run, part: BodyPart, content: bytes) -> None:
+        """Stores a large payload or result. Repeating is harmless: the first content stays."""
 
     async def finished(self, completed_before: datetime, limit: int) -> list[FinishedRun]:
-        """Runs that the broker may still hold copies of, oldest end first."""
+        """Runs that are not marked as purged, oldest end first."""
 
     async def mark_purged(self, runs: Sequence[Run]) -> None:
         """Their copies are gone from the broker: `finished` does not return them again."""
 
-    async def delete_before(self, completed_before: datetime, limit: int) -> int:
-        """Deletes purged runs and dead letters that ended before this time, oldest first; how many."""
-
-    async def delete_oldest(self, limit: int) -> int:
-        """Deletes the purged runs and dead letters that ended first; how many."""
+    async def delete_oldest(self, limit: int, completed_before: datetime | None = None) -> Deleted:
+        """Deletes runs that are purged from the broker, and dead letters; those that ended first."""
 
     async def size(self) -> int:
-        """Bytes that the rows use, without space that deleted rows left behind."""
+        """Bytes of all records, without what the database adds to them."""

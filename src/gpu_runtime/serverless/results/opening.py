@@ -2,16 +2,67 @@
 
 from __future__ import annotations
 
+import ssl
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
 from gpu_runtime.config.results import ResultsSettings
+from gpu_runtime.errors import ConfigError
 from gpu_runtime.serverless.results.base import ResultReader, ResultStore
+from gpu_runtime.serverless.results.database import Database
+from gpu_runtime.serverless.results.store import Reader, Store
+
+SQLITE = "sqlite:///"
 
 
 def open_store(settings: ResultsSettings) -> ResultStore:
     """For the result store. Connects with the first call; ConfigError for settings that cannot work."""
-    raise NotImplementedError
+    return Store(_database(settings, read_only=False))
 
 
 def open_reader(settings: ResultsSettings) -> ResultReader:
     """For runtime-api. Connects with the first call, reads only, and makes no schema: until the result store has made
     it, calls raise StoreUnavailable. ConfigError for settings that cannot work."""
-    raise NotImplementedError
+    return Reader(_database(settings, read_only=True))
+
+
+def _database(settings: ResultsSettings, *, read_only: bool) -> Database:
+    # Imported here: most processes use one of the two, and asyncpg takes a while to load.
+    if settings.database.startswith(SQLITE):
+        from gpu_runtime.serverless.results.sqlite import SqliteDatabase  # noqa: PLC0415
+
+        return SqliteDatabase(Path(settings.database.removeprefix(SQLITE)), read_only=read_only)
+    from gpu_runtime.serverless.results.postgres import PostgresDatabase  # noqa: PLC0415
+
+    address = settings.database
+    try:
+        parts = urlsplit(address)
+        has_password = parts.password is not None or "password=" in unquote(parts.query)
+        parts.port  # noqa: B018  raises ValueError
+    except ValueError:
+        raise ConfigError("results.database: this is not an address of PostgreSQL") from None
+    if has_password:
+        raise ConfigError("results.database must not have the password: put it into the file of passwordFile")
+    return PostgresDatabase(address, password=_password(settings.passwordFile), tls=_tls(settings), read_only=read_only)
+
+
+def _password(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError(f"results.passwordFile: {path} cannot be read: {reason}") from None
+
+
+def _tls(settings: ResultsSettings) -> ssl.SSLContext | str:
+    """As asyncpg takes it: a mode, or a context with our certificates."""
+    if not settings.tlsMode.startswith("verify-"):
+        return settings.tlsMode
+    try:
+        context = ssl.create_default_context(cafile=settings.caFile)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"results.caFile: {settings.caFile}: {error}") from error
+    context.check_hostname = settings.tlsMode == "verify-full"
+    return context

@@ -1,0 +1,160 @@
+"""The store of results on either database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from gpu_runtime.serverless.results import paging, rows, statements
+from gpu_runtime.serverless.results.base import Batch, BodyPart, DeadLetterQuery, Deleted, FinishedRun, RunQuery
+from gpu_runtime.serverless.results.database import (
+    Database,
+    IncompatibleSchema,
+    Row,
+    Statement,
+    StoreRefused,
+    StoreUnavailable,
+    Value,
+)
+from gpu_runtime.serverless.results.migrations import MIGRATIONS, READ_VERSION, newer
+from gpu_runtime.serverless.results.records import DeadLetter, Page, StoredRun
+from gpu_runtime.serverless.subjects import Function, Run
+
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+class Reader:
+    """Implements ResultReader."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._compatible = False
+
+    async def get(self, run: Run) -> StoredRun | None:
+        found = await self._fetch(statements.GET, *rows.key(run))
+        return rows.stored_run(found[0]) if found else None
+
+    async def get_last(self, function: Function, invocation_id: str) -> StoredRun | None:
+        found = await self._fetch(statements.GET_LAST, function.namespace, function.name, invocation_id)
+        return rows.stored_run(found[0]) if found else None
+
+    async def find(self, invocation_id: str) -> list[Function]:
+        return [Function(*row) for row in await self._fetch(statements.FIND, invocation_id)]
+
+    async def list_runs(self, query: RunQuery) -> Page[StoredRun]:
+        found = await self._fetch(*_sql(*statements.list_runs(query, paging.decode(query, paging.RunPosition))))
+        items = [rows.stored_run(row) for row in found[: query.limit]]
+        if len(found) <= query.limit:
+            return Page(items, None)
+        last = items[-1]
+        return Page(
+            items, paging.encode(query, paging.RunPosition(rows.to_micros(last.accepted_at), *rows.key(last.run)))
+        )
+
+    async def body(self, run: Run, part: BodyPart) -> bytes | None:
+        found = await self._fetch(statements.GET_BODY, *rows.key(run), part)
+        return found[0][0] if found else None
+
+    async def list_dead_letters(self, query: DeadLetterQuery) -> Page[DeadLetter]:
+        after = paging.decode(query, paging.DeadLetterPosition)
+        found = await self._fetch(*_sql(*statements.list_dead_letters(query, after)))
+        items = [rows.dead_letter(row) for row in found[: query.limit]]
+        if len(found) <= query.limit:
+            return Page(items, None)
+        last = paging.DeadLetterPosition(rows.to_micros(items[-1].failed_at), items[-1].id)
+        return Page(items, paging.encode(query, last))
+
+    async def get_dead_letter(self, dead_letter: str) -> DeadLetter | None:
+        found = await self._fetch(statements.GET_DEAD_LETTER, dead_letter)
+        return rows.dead_letter(found[0]) if found else None
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def _fetch(self, sql: str, *values: Value) -> list[Row]:
+        if not self._compatible:
+            await self._check_schema()
+        try:
+            return await self._database.fetch(sql, *values)
+        except StoreRefused:
+            return []  # no row can have a value that the database does not take, such as half a character
+
+    async def _check_schema(self) -> None:
+        """A reader never changes the schema, so it must wait for a result store of its own release."""
+        try:
+            found = await self._database.fetch(READ_VERSION)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"cannot read results (has the result store started?): {error}") from error
+        version, known = found[0][0] if found else 0, MIGRATIONS[-1].version
+        if version > known:
+            raise IncompatibleSchema(newer(version, known))
+        if version < known:
+            raise IncompatibleSchema(
+                f"the database has schema version {version}; the result store must bring it to {known}"
+            )
+        self._compatible = True
+
+
+class Store(Reader):
+    """Implements ResultStore."""
+
+    async def migrate(self) -> None:
+        await self._database.migrate(MIGRATIONS)
+
+    async def save(self, batch: Batch) -> None:
+        # Sorted: two writers that touch the same rows in the same order cannot wait for each other.
+        acceptances = sorted(rows.acceptance_values(each) for each in batch.acceptances)
+        ends = sorted(rows.end_values(each) for each in batch.ends)
+        dead = sorted(rows.key(each.of) for each in batch.ends if each.state == "dead_lettered")
+        letters = sorted(
+            (rows.dead_letter_values(each) for each in batch.dead_letters), key=lambda values: str(values[0])
+        )
+        await self._database.write(
+            [
+                Statement(sql, values)
+                for sql, values in (
+                    (statements.SAVE_ACCEPTANCE, acceptances),
+                    (statements.SAVE_END, ends),
+                    (statements.SAVE_RUN_DEAD_LETTER, dead),
+                    (statements.SAVE_DEAD_LETTER, letters),
+                )
+                if values
+            ]
+        )
+
+    async def save_body(self, run: Run, part: BodyPart, content: bytes) -> None:
+        values = (*rows.key(run), part, len(content), content)
+        await self._database.write([Statement(statements.SAVE_BODY, [values])])
+
+    async def finished(self, completed_before: datetime, limit: int) -> list[FinishedRun]:
+        found = await self._fetch(statements.FINISHED, rows.to_micros(completed_before), limit)
+        return [FinishedRun(rows.from_key(row), row[4], bool(row[5]), bool(row[6])) for row in found]
+
+    async def mark_purged(self, runs: Sequence[Run]) -> None:
+        await self._database.write([Statement(statements.MARK_PURGED, sorted(rows.key(run) for run in runs))])
+
+    async def delete_oldest(self, limit: int, completed_before: datetime | None = None) -> Deleted:
+        before = rows.to_micros(completed_before or END_OF_TIME)
+        runs = await self._fetch(statements.OLDEST_RUNS, before, limit)
+        letters = await self._fetch(statements.OLDEST_DEAD_LETTERS, before, limit)
+        # Of both kinds together, those that ended first.
+        oldest = sorted(
+            [*((row[4], row) for row in runs), *((row[1], row) for row in letters)], key=lambda pair: pair[0]
+        )
+        chosen = {id(row) for _, row in oldest[:limit]}
+        runs, letters = [row for row in runs if id(row) in chosen], [row for row in letters if id(row) in chosen]
+        keys = sorted(tuple(row[:4]) for row in runs)
+        changes = [Statement(sql, keys) for sql in statements.DELETE_RUN if keys]
+        if letters:
+            changes.append(Statement(statements.DELETE_DEAD_LETTER, sorted((row[0],) for row in letters)))
+        if changes:
+            await self._database.write(changes)
+        size = sum(int(row[5]) for row in runs) + sum(int(row[2]) for row in letters)
+        return Deleted(len(runs), len(letters), size)
+
+    async def size(self) -> int:
+        return int((await self._fetch(statements.SIZE))[0][0])
+
+
+def _sql(sql: str, values: list[Value]) -> tuple[str, *tuple[Value, ...]]:
+    return sql, *values
