@@ -12,7 +12,7 @@ from gpu_runtime.config.results import ResultsSettings
 from gpu_runtime.serverless.messages import Body, InvocationMessage, ResultMessage
 from gpu_runtime.serverless.results.base import Batch, ResultReader, ResultStore
 from gpu_runtime.serverless.results.opening import open_reader, open_store
-from gpu_runtime.serverless.results.records import Acceptance
+from gpu_runtime.serverless.results.records import Acceptance, End
 from gpu_runtime.serverless.subjects import Function, Run
 
 ECHO = Function("runtime-instance", "echo")
@@ -45,7 +45,11 @@ def an_acceptance(run: Run, accepted_at: datetime = NOON, **fields: Any) -> Acce
     return Acceptance(run, "hash-1", "normal", accepted_at, an_invocation(run, accepted_at, **fields))
 
 
-def an_end(run: Run, state: str = "succeeded", completed_at: datetime = NOON, **fields: Any) -> ResultMessage:
+def an_end(run: Run, state: str = "succeeded", ended_at: datetime = NOON, **fields: Any) -> End:
+    return End(a_result(run, state, ended_at, **fields), ended_at)
+
+
+def a_result(run: Run, state: str = "succeeded", completed_at: datetime = NOON, **fields: Any) -> ResultMessage:
     usual: dict[str, Any] = {"acceptedAt": completed_at, "body": Body.of(b'{"got":1}', is_json=True)}
     return ResultMessage(
         invocationID=run.invocation_id,
@@ -57,9 +61,9 @@ def an_end(run: Run, state: str = "succeeded", completed_at: datetime = NOON, **
     )
 
 
-async def finish(store: ResultStore, run: Run, completed_at: datetime = NOON, *, purged: bool = True) -> None:
+async def finish(store: ResultStore, run: Run, ended_at: datetime = NOON, *, purged: bool = True) -> None:
     """Stores a run that has ended; `purged`: the broker has no copies any more."""
-    await store.save(Batch([an_acceptance(run, completed_at)], [an_end(run, completed_at=completed_at)]))
+    await store.save(Batch([an_acceptance(run, ended_at)], [an_end(run, ended_at=ended_at)]))
     if purged:
         await store.mark_purged([run])
 

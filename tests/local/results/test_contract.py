@@ -48,13 +48,13 @@ def a_dead_letter(letter: str = "malformed.RESULTS.7", content: bytes = b"{", fa
 
 async def test_a_run_is_read_as_it_was_accepted_and_as_it_ended(store: ResultStore) -> None:
     acceptance = an_acceptance(a_run(), attributes={"k": "v"}, headers={"h": "1"})
-    end = an_end(a_run(), error="e", headers={"a": "b"}, startedAt=at(1), completed_at=at(2))
+    end = an_end(a_run(), error="e", headers={"a": "b"}, startedAt=at(1), ended_at=at(2))
 
     await store.save(Batch([acceptance], [end]))
 
     found = await store.get(a_run())
     assert found is not None
-    assert (found.acceptance, found.end, found.state) == (acceptance, end, "succeeded")
+    assert (found.acceptance, found.end, found.state) == (acceptance, end.message, "succeeded")
     assert await store.get(a_run(number=2)) is None
     assert await store.get(a_run("inv-2")) is None
 
@@ -66,9 +66,9 @@ async def test_the_order_of_acceptance_and_end_does_not_matter(store: ResultStor
     after = await store.get(a_run())
 
     assert before is not None
-    assert (before.acceptance, before.end) == (None, an_end(a_run()))
+    assert (before.acceptance, before.end) == (None, an_end(a_run()).message)
     assert after is not None
-    assert (after.acceptance, after.end) == (an_acceptance(a_run()), an_end(a_run()))
+    assert (after.acceptance, after.end) == (an_acceptance(a_run()), an_end(a_run()).message)
 
 
 async def test_a_run_without_end_is_queued(store: ResultStore) -> None:
@@ -80,14 +80,14 @@ async def test_a_run_without_end_is_queued(store: ResultStore) -> None:
     assert (found.state, found.end) == ("queued", None)
 
 
-@mutant(STATEMENTS, "WHERE runs.completed_at IS NULL", "WHERE 1 = 1")
+@mutant(STATEMENTS, "WHERE runs.ended_at IS NULL", "WHERE 1 = 1")
 async def test_the_first_end_stays(store: ResultStore) -> None:
     await store.save(Batch(ends=[an_end(a_run(), "succeeded")]))
     await store.save(Batch(ends=[an_end(a_run(), "dead_lettered", error="late")]))
 
     found = await store.get(a_run())
     assert found is not None
-    assert found.end == an_end(a_run(), "succeeded")
+    assert found.end == an_end(a_run(), "succeeded").message
     assert (await store.list_dead_letters(DeadLetterQuery())).items == []
 
 
@@ -108,7 +108,7 @@ async def test_two_ends_of_one_run_in_one_batch_leave_one(store: ResultStore) ->
 
     found = await store.get(a_run())
     assert found is not None
-    assert found.end in ends
+    assert found.end in [end.message for end in ends]
 
 
 async def test_eight_writers_agree_on_one_end(database: ResultDatabase, store: ResultStore) -> None:
@@ -302,7 +302,7 @@ async def test_hostile_strings_survive(store: ResultStore, text: str) -> None:
 
     found = await store.get(a_run())
     assert found is not None
-    assert (found.acceptance, found.end) == (acceptance, end)
+    assert (found.acceptance, found.end) == (acceptance, end.message)
     assert await store.get_dead_letter(letter.id) == letter
     # As filters they find nothing, and break nothing that a database in good order survives.
     for query in (RunQuery(namespace=text), RunQuery(function=text)):
@@ -381,7 +381,7 @@ async def test_finished_runs_tell_what_the_database_lacks(store: ResultStore) ->
     }
 
 
-@mutant(STATEMENTS, "WHERE purged = 1 AND completed_at < $1", "WHERE completed_at < $1")
+@mutant(STATEMENTS, "WHERE purged = 1 AND ended_at < $1", "WHERE ended_at < $1")
 async def test_retention_deletes_only_what_is_purged_and_old(store: ResultStore) -> None:
     for number in range(4):
         await finish(store, a_run(f"inv-{number}"), at(number), purged=number != 1)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from gpu_runtime.serverless.messages import ResultMessage, State
+from gpu_runtime.serverless.messages import State
 from gpu_runtime.serverless.results.database import IncompatibleSchema, StoreRefused, StoreUnavailable
-from gpu_runtime.serverless.results.records import Acceptance, DeadLetter, DeadLetterSource, Page, StoredRun
+from gpu_runtime.serverless.results.records import Acceptance, DeadLetter, DeadLetterSource, End, Page, StoredRun
 from gpu_runtime.serverless.subjects import Function, Run
 
 __all__ = [
@@ -105,7 +105,7 @@ class Batch:
     """What one transaction stores."""
 
     acceptances: Sequence[Acceptance] = ()
-    ends: Sequence[ResultMessage] = ()
+    ends: Sequence[End] = ()
     dead_letters: Sequence[DeadLetter] = ()
 
 
@@ -144,13 +144,13 @@ class ResultStore(ResultReader, Protocol):
     async def save_body(self, run: Run, part: BodyPart, content: bytes) -> None:
         """Stores a large payload or result. Repeating is harmless: the first content stays."""
 
-    async def finished(self, completed_before: datetime, limit: int) -> list[FinishedRun]:
+    async def finished(self, ended_before: datetime, limit: int) -> list[FinishedRun]:
         """Runs that are not marked as purged, oldest end first."""
 
     async def mark_purged(self, runs: Sequence[Run]) -> None:
         """Their copies are gone from the broker: `finished` does not return them again."""
 
-    async def delete_oldest(self, limit: int, completed_before: datetime | None = None) -> Deleted:
+    async def delete_oldest(self, limit: int, ended_before: datetime | None = None) -> Deleted:
         """Deletes runs that are purged from the broker, and dead letters; those that ended first."""
 
     async def size(self) -> int:

@@ -26,6 +26,16 @@ class Acceptance:
 
 
 @dataclass(frozen=True)
+class End:
+    """The end of a run. The first one that is stored stays."""
+
+    message: ResultMessage
+    """With its body if that was in the message."""
+    ended_at: datetime
+    """When the broker stored the event. How long a record is kept counts from here: clocks of workers may be wrong."""
+
+
+@dataclass(frozen=True)
 class StoredRun:
     """What the database knows of one run. Acceptance and end arrive independently: each may come first."""
 

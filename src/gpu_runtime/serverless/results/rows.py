@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gpu_runtime.serverless.messages import EMPTY_BODY, Body, InvocationMessage, ResultMessage
 from gpu_runtime.serverless.results.database import Row, Value
-from gpu_runtime.serverless.results.records import Acceptance, DeadLetter, StoredRun
+from gpu_runtime.serverless.results.records import Acceptance, DeadLetter, End, StoredRun
 from gpu_runtime.serverless.subjects import Function, Priority, Run
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -86,13 +86,13 @@ def acceptance_values(acceptance: Acceptance) -> tuple[Value, ...]:
     return (*key(acceptance.run), to_micros(acceptance.accepted_at), large, size, details, payload)
 
 
-def end_values(end: ResultMessage) -> tuple[Value, ...]:
-    """namespace, function, id, run, accepted_at, state, completed_at, size, result, body"""
-    body = _inline(end.body)
-    details = _encode(msgspec.structs.replace(end, body=_reference(end.body)))
+def end_values(end: End) -> tuple[Value, ...]:
+    """namespace, function, id, run, accepted_at, state, ended_at, size, result, body"""
+    message, body = end.message, _inline(end.message.body)
+    details = _encode(msgspec.structs.replace(message, body=_reference(message.body)))
     size = ROW_BYTES + len(details) + len(body or b"")
-    accepted = to_micros(end.acceptedAt or end.completedAt)
-    return (*key(end.of), accepted, end.state, to_micros(end.completedAt), size, details, body)
+    accepted = to_micros(message.acceptedAt or message.completedAt)
+    return (*key(message.of), accepted, message.state, to_micros(end.ended_at), size, details, body)
 
 
 def dead_letter_values(letter: DeadLetter) -> tuple[Value, ...]:

@@ -21,16 +21,16 @@ SET invocation = excluded.invocation, payload = excluded.payload, large_payload 
     size = runs.size + excluded.size
 WHERE runs.invocation IS NULL"""
 SAVE_END = """
-INSERT INTO runs (namespace, function, id, run, accepted_at, state, completed_at, size, result, body)
+INSERT INTO runs (namespace, function, id, run, accepted_at, state, ended_at, size, result, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (namespace, function, id, run) DO UPDATE
-SET state = excluded.state, completed_at = excluded.completed_at, result = excluded.result, body = excluded.body,
+SET state = excluded.state, ended_at = excluded.ended_at, result = excluded.result, body = excluded.body,
     size = runs.size + excluded.size
-WHERE runs.completed_at IS NULL"""
+WHERE runs.ended_at IS NULL"""
 # Reads the end that is stored, which may be another one than the batch has.
 SAVE_RUN_DEAD_LETTER = f"""
 INSERT INTO dead_letters (letter, failed_at, source, namespace, function, id, run, size, details)
-SELECT namespace || '.' || function || '.' || id || '.' || CAST(run AS TEXT), completed_at, 'run',
+SELECT namespace || '.' || function || '.' || id || '.' || CAST(run AS TEXT), ended_at, 'run',
        namespace, function, id, run, {rows.ROW_BYTES}, result
 FROM runs WHERE {ONE_RUN} AND state = 'dead_lettered'
 ON CONFLICT (letter) DO NOTHING"""
@@ -60,14 +60,14 @@ FINISHED = """
 SELECT namespace, function, id, run, state, invocation IS NOT NULL, large_payload = 1 AND NOT EXISTS (
     SELECT 1 FROM bodies AS b WHERE b.namespace = r.namespace AND b.function = r.function AND b.id = r.id
     AND b.run = r.run AND b.part = 'payload')
-FROM runs AS r WHERE purged = 0 AND completed_at IS NOT NULL AND completed_at < $1 ORDER BY completed_at LIMIT $2"""
+FROM runs AS r WHERE purged = 0 AND ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2"""
 MARK_PURGED = f"UPDATE runs SET purged = 1 WHERE {ONE_RUN}"
 
 OLDEST_RUNS = """
-SELECT namespace, function, id, run, completed_at, size + (
+SELECT namespace, function, id, run, ended_at, size + (
     SELECT COALESCE(SUM(b.size), 0) FROM bodies AS b WHERE b.namespace = r.namespace AND b.function = r.function
     AND b.id = r.id AND b.run = r.run)
-FROM runs AS r WHERE purged = 1 AND completed_at < $1 ORDER BY completed_at LIMIT $2"""
+FROM runs AS r WHERE purged = 1 AND ended_at < $1 ORDER BY ended_at LIMIT $2"""
 # The dead letter of a run goes with its run.
 OLDEST_DEAD_LETTERS = """
 SELECT letter, failed_at, size FROM dead_letters AS d WHERE failed_at < $1 AND (source <> 'run' OR NOT EXISTS (

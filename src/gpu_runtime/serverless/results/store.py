@@ -105,7 +105,7 @@ class Store(Reader):
         # Sorted: two writers that touch the same rows in the same order cannot wait for each other.
         acceptances = sorted(rows.acceptance_values(each) for each in batch.acceptances)
         ends = sorted(rows.end_values(each) for each in batch.ends)
-        dead = sorted(rows.key(each.of) for each in batch.ends if each.state == "dead_lettered")
+        dead = sorted(rows.key(each.message.of) for each in batch.ends if each.message.state == "dead_lettered")
         letters = sorted(
             (rows.dead_letter_values(each) for each in batch.dead_letters), key=lambda values: str(values[0])
         )
@@ -126,15 +126,15 @@ class Store(Reader):
         values = (*rows.key(run), part, len(content), content)
         await self._database.write([Statement(statements.SAVE_BODY, [values])])
 
-    async def finished(self, completed_before: datetime, limit: int) -> list[FinishedRun]:
-        found = await self._fetch(statements.FINISHED, rows.to_micros(completed_before), limit)
+    async def finished(self, ended_before: datetime, limit: int) -> list[FinishedRun]:
+        found = await self._fetch(statements.FINISHED, rows.to_micros(ended_before), limit)
         return [FinishedRun(rows.from_key(row), row[4], bool(row[5]), bool(row[6])) for row in found]
 
     async def mark_purged(self, runs: Sequence[Run]) -> None:
         await self._database.write([Statement(statements.MARK_PURGED, sorted(rows.key(run) for run in runs))])
 
-    async def delete_oldest(self, limit: int, completed_before: datetime | None = None) -> Deleted:
-        before = rows.to_micros(completed_before or END_OF_TIME)
+    async def delete_oldest(self, limit: int, ended_before: datetime | None = None) -> Deleted:
+        before = rows.to_micros(ended_before or END_OF_TIME)
         runs = await self._fetch(statements.OLDEST_RUNS, before, limit)
         letters = await self._fetch(statements.OLDEST_DEAD_LETTERS, before, limit)
         # Of both kinds together, those that ended first.
