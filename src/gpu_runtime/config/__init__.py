@@ -11,6 +11,8 @@ from __future__ import annotations
 from gpu_runtime.config.controller_manager import ControllerManagerSettings, SpecSettings, StockSettings, UnitSettings
 from gpu_runtime.config.loading import load, show
 from gpu_runtime.config.proxy import ProxySettings
+from gpu_runtime.config.result_store import ResultStoreSettings
+from gpu_runtime.config.results import ResultsSettings
 from gpu_runtime.config.runtime_api import ApiLimits, OperationSettings, RuntimeApiSettings
 from gpu_runtime.config.shared import Health, Log
 from gpu_runtime.config.worker import WorkerSettings
@@ -24,6 +26,8 @@ __all__ = [
     "Log",
     "OperationSettings",
     "ProxySettings",
+    "ResultStoreSettings",
+    "ResultsSettings",
     "RuntimeApiSettings",
     "SpecSettings",
     "StockSettings",

@@ -13,13 +13,13 @@ class ResultsSettings(Struct, frozen=True, kw_only=True):
     """The database of results."""
 
     database: Annotated[
-        str,
+        str | None,
         Meta(
             pattern=DATABASE,
             description="sqlite:///PATH (an absolute path has four slashes) for one machine, "
             "or postgresql://USER@HOST:PORT/DATABASE. Without the password.",
         ),
-    ] = "sqlite:///results.db"
+    ] = None
     passwordFile: Annotated[
         str | None, Meta(description="The file with the password of the user in a postgresql:// database.")
     ] = None

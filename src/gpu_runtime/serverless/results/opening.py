@@ -27,6 +27,8 @@ def open_reader(settings: ResultsSettings) -> ResultReader:
 
 
 def _database(settings: ResultsSettings, *, read_only: bool) -> Database:
+    if settings.database is None:
+        raise ConfigError("results.database is not set")
     # Imported here: most processes use one of the two, and asyncpg takes a while to load.
     if settings.database.startswith(SQLITE):
         from gpu_runtime.serverless.results.sqlite import SqliteDatabase  # noqa: PLC0415

@@ -30,6 +30,7 @@ READERS = 4
 READ_SECONDS = 10.0
 ANSWER_SECONDS = 15.0
 """For a call with its wait for a free thread."""
+WRITE_SECONDS = 60.0
 BUSY_SECONDS = 10.0
 """How long a call waits for another process that writes."""
 STEPS_BETWEEN_LOOKS = 10_000
@@ -63,7 +64,11 @@ class SqliteDatabase:
         if first:
             # Everything that is added until the thread takes the list goes into the same commit.
             self._writer.submit(self._commit_waiting, loop)
-        await asyncio.shield(done)
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await asyncio.shield(done)
+        except TimeoutError:
+            raise StoreUnavailable(f"{self._path}: no answer in {WRITE_SECONDS:g} s") from None
 
     async def migrate(self, migrations: Sequence[Migration]) -> None:
         await self._call(self._writer, lambda: self._migrate(migrations))
