@@ -19,6 +19,7 @@ from nats.js import JetStreamContext
 from gpu_runtime.config.nats import NatsSettings
 from gpu_runtime.errors import ConfigError
 from gpu_runtime.serverless.broker.errors import NoAnswer, NotConfigured
+from gpu_runtime.serverless.credentials.creds import InvalidCredentials, UserCredentials, inbox_prefix
 
 ANSWER_SECONDS = 5.0
 RECONNECT_SECONDS = 0.5
@@ -29,8 +30,8 @@ PENDING_BYTES = 8 * 1024 * 1024
 class Broker:
     """One connection, used as `async with Broker(...)`. Entering does not wait for the broker: `connected` does."""
 
-    def __init__(self, settings: NatsSettings, name: str, *, inbox_prefix: str = "_INBOX") -> None:
-        self._settings, self._name, self._inbox_prefix = settings, name, inbox_prefix
+    def __init__(self, settings: NatsSettings, name: str) -> None:
+        self._settings, self._name = settings, name
         self.nats = Client()
         self.problem = "not connected yet"
         """Why there is no connection now; empty when there is one."""
@@ -90,7 +91,6 @@ class Broker:
                 await self.nats.connect(
                     servers=self._settings.servers,
                     name=self._name,
-                    inbox_prefix=self._inbox_prefix,
                     allow_reconnect=True,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type] # fractions work, too
@@ -146,10 +146,20 @@ def connect_options(settings: NatsSettings) -> dict[str, Any]:
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"nats.tls: {error}") from error
         options["tls"] = context
-    if settings.user is not None:
+    if settings.credentialsFile is not None:
+        options |= _credentials(settings.credentialsFile).connect_options()
+    elif settings.user is not None:
         options["user"] = settings.user
         options["password"] = _read(settings.passwordFile) if settings.passwordFile is not None else ""
+        options["inbox_prefix"] = inbox_prefix(settings.user)
     return options
+
+
+def _credentials(path: str) -> UserCredentials:
+    try:
+        return UserCredentials.parse(_read(path))
+    except InvalidCredentials as error:
+        raise ConfigError(f"nats.credentialsFile: {path}: {error}") from error
 
 
 def _read(path: str) -> str:
@@ -157,3 +167,5 @@ def _read(path: str) -> str:
         return Path(path).read_text().strip()
     except OSError as error:
         raise ConfigError(f"nats: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"nats: {path} is not text") from None
