@@ -17,7 +17,10 @@ from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 
 Settings = Mapping[str, object]
 Urls = Mapping[str, str]
-"""The URL of each process that serves HTTP, by the name of the process."""
+"""The URL of each process that serves HTTP, by the name of the process.
+
+`broker` is the broker's URL inside pods of the embedded cluster; empty on another cluster, which `up` does not know.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class Process:
     main: str
     """`module:function` of `async def main(settings, process: ProcessContext) -> None`."""
     settings: str
-    """`module:class` of a Struct that has `log` and `health`; also `httpAddr` and `allowedHosts` with `http`, and
-    `leaderElection` with `lease`."""
+    """`module:class` of a Struct that has `log` and `health`; also `httpAddr` and `allowedHosts` with `http`,
+    `leaderElection` with `lease`, and `nats` if the process uses the broker."""
     local_settings: str = ""
     """`module:attribute` of the settings that differ from their defaults on one machine."""
     http: bool = False
@@ -81,6 +84,21 @@ class Process:
         if self.lease:
             namespaces[SYSTEM_NAMESPACE] = (*namespaces.get(SYSTEM_NAMESPACE, ()), *leader_election(self.lease))
         return Permissions(self.name, self.rules, namespaces)
+
+    @property
+    def broker(self) -> bool:
+        """Whether the process uses the broker."""
+        return "nats" in self._settings_fields
+
+    @property
+    def signs_workers(self) -> bool:
+        """Whether the process makes the credentials by which workers use the broker."""
+        return "signingKeyFile" in self._settings_fields
+
+    @property
+    def _settings_fields(self) -> tuple[str, ...]:
+        fields: tuple[str, ...] = _attribute(self.settings).__struct_fields__
+        return fields
 
     def load_settings(self, path: Path | None, env: Mapping[str, str]) -> Any:
         """The effective settings: defaults, then the file, then the environment. ConfigError lists every error."""

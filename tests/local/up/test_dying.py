@@ -13,7 +13,7 @@ from local.up.traces import pods_of, traces_of
 from local.up.units import create, page, seed, until_ready
 
 KILLS = 10
-PROGRAMS = ("local-cluster", *(name for name, process in PROCESSES.items() if process.up is not None))
+PROGRAMS = ("broker", "local-cluster", *(name for name, process in PROCESSES.items() if process.up is not None))
 
 
 def test_any_process_may_be_killed_while_units_are_created(up: Up, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_nothing_is_left_when_it_ends_and_all_is_there_when_it_starts_again(own_
     assert processes_of(own_up.data_dir), "or that none is left would prove nothing"
     assert own_up.stop() == 0
     order = [line.split()[1] for line in own_up.said.splitlines() if " stopped in " in line]
-    assert order[-1] == "local-cluster"
+    assert order[-2:] == ["local-cluster", "broker"]
     assert traces_of(own_up.data_dir) == []
     assert own_up.command("status").returncode == 3
 

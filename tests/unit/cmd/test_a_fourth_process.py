@@ -71,7 +71,7 @@ async def planned(folder: Path) -> tuple[Layout, Ports, list[Program]]:
     return layout, ports, found
 
 
-@mutant("cmd/up/settings.py", "process.up.settings(ports.urls())", "{}")
+@mutant("cmd/up/settings.py", "process.up.settings(urls)", "{}")
 async def test_up_runs_it_with_ports_and_settings_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,14 @@ NOW = Installation(
     ),
     kubeconfig="/data/kubeconfig",
 )
+WITHOUT_BROKER = {
+    "ports": {
+        "kubernetes": 32232,
+        "http": {"runtime-api": 8080, "proxy": 8090},
+        "health": {"controller-manager": 25723, "runtime-api": 20799, "proxy": 26120},
+    },
+    "kubeconfig": "/data/kubeconfig",
+}
 EARLIER = {
     "ports": {
         "api": 8080,
@@ -40,8 +48,9 @@ def test_what_was_remembered_is_read_again(layout: Layout) -> None:
     assert layout.remembered() == NOW
 
 
-def test_an_installation_of_an_earlier_version_keeps_its_ports(layout: Layout) -> None:
-    (layout.supervised.root / "installation.json").write_bytes(msgspec.json.encode(EARLIER))
+@pytest.mark.parametrize("written", [EARLIER, WITHOUT_BROKER])
+def test_an_installation_of_an_earlier_version_keeps_its_ports(layout: Layout, written: object) -> None:
+    (layout.supervised.root / "installation.json").write_bytes(msgspec.json.encode(written))
     assert layout.remembered() == NOW
 
 

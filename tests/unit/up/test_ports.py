@@ -31,9 +31,15 @@ def choose(first: int, last: Ports | None, kept: frozenset[int]) -> Ports:
 
 
 def last_time(**health: int) -> Ports:
-    free = iter(free_ports(1 + 2 * len(PROCESSES)))
+    free = iter(free_ports(3 + 2 * len(PROCESSES)))
     http = {name: next(free) for name, process in PROCESSES.items() if process.http}
-    return Ports(kubernetes=next(free), http=http, health={name: next(free) for name in PROCESSES} | health)
+    return Ports(
+        kubernetes=next(free),
+        http=http,
+        health={name: next(free) for name in PROCESSES} | health,
+        broker=next(free),
+        brokerHealth=next(free),
+    )
 
 
 def test_the_ports_of_the_last_time_are_used_again() -> None:
@@ -44,7 +50,7 @@ def test_the_ports_of_the_last_time_are_used_again() -> None:
 def test_no_port_is_used_twice() -> None:
     (api,) = free_ports(1)
     ports = choose(api, None, NOTHING)
-    chosen = [ports.kubernetes, *ports.http.values(), *ports.health.values()]
+    chosen = [ports.kubernetes, ports.broker, ports.brokerHealth, *ports.http.values(), *ports.health.values()]
     assert len(chosen) == len(set(chosen)) > 2 * len(ports.http)
     assert ports.http[API] == api
 
@@ -66,8 +72,9 @@ def test_a_port_that_somebody_else_has_taken_is_replaced_by_a_free_one(taken: in
 
 def test_a_process_that_was_not_there_the_last_time_gets_free_ports() -> None:
     last = last_time()
-    before = replace(last, http={API: last.http[API]}, health={API: last.health[API]})
+    before = replace(last, http={API: last.http[API]}, health={API: last.health[API]}, broker=0, brokerHealth=0)
     ports = choose(last.http[API], before, NOTHING)
+    assert {ports.broker, ports.brokerHealth} <= set(ANY)
     assert ports.health.keys() == PROCESSES.keys()
     assert ports.health[API] == last.health[API]
 

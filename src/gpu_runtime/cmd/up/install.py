@@ -1,4 +1,7 @@
-"""Installs what the product needs in a cluster before its processes start: CRDs, namespaces, priority classes."""
+"""Installs what the product needs in a cluster before its processes start.
+
+CRDs, namespaces and priority classes; in the embedded cluster also the Service by which pods reach the broker.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from gpu_runtime.api.v1alpha1.priorities import (
     STOCK_PRIORITY,
     STOCK_PRIORITY_CLASS,
 )
-from gpu_runtime.kube.client import Client
+from gpu_runtime.cmd.up.broker import SERVICE, SERVICE_PORT
+from gpu_runtime.cmd.up.layout import LOOPBACK
+from gpu_runtime.kube.client import Client, Patch
 from gpu_runtime.kube.config import load_config
 from gpu_runtime.kube.errors import AlreadyExists, Conflict, KubeError
 from gpu_runtime.supervisor.events import StartFailed
@@ -27,6 +32,8 @@ Document = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAMESPACES = "/api/v1/namespaces"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+SERVICES = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/services"
+ENDPOINT_SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/endpointslices"
 POLL_SECONDS = 0.05
 SERVED_SECONDS = 30.0
 
@@ -48,8 +55,37 @@ def priority_classes() -> list[Document]:
     ]
 
 
-async def install(kubeconfig: Path) -> None:
-    """Creates missing objects and updates the CRDs. Returns when the API server serves the CRDs."""
+def broker_service() -> Document:
+    """A Service without a selector: the broker is not a pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": SYSTEM_NAMESPACE},
+        "spec": {"ports": [{"name": "nats", "port": SERVICE_PORT, "protocol": "TCP"}]},
+    }
+
+
+def broker_endpoint(port: int) -> Document:
+    """Where the Service leads: the node relays connections to the broker on the machine's loopback."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": SERVICE,
+            "namespace": SYSTEM_NAMESPACE,
+            "labels": {"kubernetes.io/service-name": SERVICE},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [LOOPBACK], "conditions": {"ready": True}}],
+        "ports": [{"name": "nats", "port": port, "protocol": "TCP"}],
+    }
+
+
+async def install(kubeconfig: Path, broker_port: int | None = None) -> None:
+    """Creates missing objects and updates the CRDs. Returns when the API server serves the CRDs.
+
+    With `broker_port`, a Service leads to the broker on this port of this machine.
+    """
     try:
         async with Client(load_config(kubeconfig), user_agent="gpu-runtime-up") as client:
             async with asyncio.timeout(SERVED_SECONDS):
@@ -58,6 +94,9 @@ async def install(kubeconfig: Path) -> None:
                     *(_ensure(client, NAMESPACES, each) for each in namespaces()),
                     *(_ensure(client, PRIORITY_CLASSES, each) for each in priority_classes()),
                 )
+                if broker_port is not None:
+                    await _ensure(client, SERVICES, broker_service())
+                    await _apply(client, ENDPOINT_SLICES, broker_endpoint(broker_port))
     except TimeoutError:
         raise StartFailed("installation", f"the kinds are not served after {SERVED_SECONDS:g} s") from None
     except KubeError as error:
@@ -72,6 +111,14 @@ async def _ensure(client: Client, collection: str, document: Document) -> bool:
     except AlreadyExists:
         return False
     return True
+
+
+async def _apply(client: Client, collection: str, document: Document) -> None:
+    """Creates the object, or gives an existing one the fields of the document."""
+    if not await _ensure(client, collection, document):
+        name = document["metadata"]["name"]
+        path, patch = f"{collection}/{name}", Patch.MERGE.value
+        await client.request("PATCH", path, body=document, content_type=patch, subject=f"update {name}")
 
 
 async def _define(client: Client, document: Document) -> None:

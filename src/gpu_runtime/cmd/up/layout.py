@@ -16,11 +16,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
-    """Ports on loopback: of the embedded cluster, and of each process by name."""
+    """Ports on loopback: of the embedded cluster, of the broker, and of each process by name."""
 
     kubernetes: int
     http: dict[str, int]
     health: dict[str, int]
+    # 0: the installation is of a version without a broker.
+    broker: int = 0
+    brokerHealth: int = 0
 
     def urls(self) -> dict[str, str]:
         """The URL of each process that serves HTTP, by name."""

@@ -34,7 +34,8 @@ def choose(first: int, processes: Iterable[Process], last: Ports | None, kept: f
         elif process.http:
             http[process.name] = take(last.http.get(process.name), first + offset if offset is not None else None)
         health[process.name] = take(last.health.get(process.name))
-    return Ports(kubernetes=kubernetes, http=http, health=health)
+    broker, broker_health = take(last.broker), take(last.brokerHealth)
+    return Ports(kubernetes=kubernetes, http=http, health=health, broker=broker, brokerHealth=broker_health)
 
 
 def _candidates(wanted: Iterable[int | None]) -> Iterator[int]:

@@ -9,6 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from gpu_runtime.cmd.process import Process
+from gpu_runtime.cmd.up.broker import BROKER
 from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports, kubernetes_url
 from gpu_runtime.supervisor.program import Program
 
@@ -29,6 +30,7 @@ def cluster(
         command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted, *folders),
         health=f"{kubernetes_url(ports)}/readyz",
         serves=f"{kubernetes_url(ports)}/livez",
+        after=(BROKER,),  # stopped before the broker: workers finish and acknowledge their invocations
         prepare=prepare,
         environment=_version(),
         address=kubernetes_url(ports),
@@ -57,11 +59,12 @@ def product(
 def _program(process: Process, settings: Path, kubeconfig: Path, ports: Ports, own_cluster: bool) -> Program:
     cluster_option = ("--kubeconfig", str(kubeconfig)) if process.kubernetes else ()
     after_cluster = (CLUSTER,) if process.kubernetes and own_cluster else ()
+    after_broker = (BROKER,) if process.broker else ()
     return Program(
         name=process.name,
         command=(*COMMAND, process.name, "--config", str(settings), *cluster_option),
         health=f"http://{LOOPBACK}:{ports.health[process.name]}/readyz",
-        after=(*after_cluster, *(process.up.after if process.up is not None else ())),
+        after=(*after_cluster, *after_broker, *(process.up.after if process.up is not None else ())),
         files=(settings,),
         environment=_version(),
         address=ports.urls().get(process.name, ""),

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from gpu_runtime.cmd.processes import PROCESSES
 from gpu_runtime.cmd.up import console
+from gpu_runtime.cmd.up.broker import LocalBroker
 from gpu_runtime.cmd.up.layout import Installation, Layout, Ports
 from gpu_runtime.cmd.up.ports import choose
 from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
@@ -98,8 +99,8 @@ def _welcome(layout: Layout, ports: Ports, kubeconfig: Path) -> None:
     console.welcome(layout, ports, kubeconfig, machine)
 
 
-async def _install(kubeconfig: Path, loading: Awaitable[ModuleType]) -> None:
-    await (await loading).install(kubeconfig)
+async def _install(kubeconfig: Path, loading: Awaitable[ModuleType], broker_port: int | None = None) -> None:
+    await (await loading).install(kubeconfig, broker_port)
 
 
 async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
@@ -112,14 +113,17 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     own_cluster = options.kubeconfig is None
     ports = choose(options.port, processes, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
+    broker = LocalBroker(layout, ports)
     with _writing(layout):
-        settings = write_settings(folder, processes, options.config, ports, own_cluster=own_cluster)
+        broker.write()
+        settings = write_settings(folder, processes, options.config, ports, broker, own_cluster=own_cluster)
         layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
-    programs = product(processes, settings, kubeconfig, ports, own_cluster=own_cluster)
+    programs = [broker.program(), *product(processes, settings, kubeconfig, ports, own_cluster=own_cluster)]
     if not own_cluster:
         await _install(kubeconfig, loading)
         return ports, kubeconfig, programs
-    embedded = cluster(layout, ports, options.gpus, options.shown, prepare=partial(_install, kubeconfig, loading))
+    install = partial(_install, kubeconfig, loading, ports.broker)
+    embedded = cluster(layout, ports, options.gpus, options.shown, prepare=install)
     return ports, kubeconfig, [embedded, *programs]
 
 

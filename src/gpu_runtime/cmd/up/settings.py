@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from gpu_runtime.cmd.process import Process
+from gpu_runtime.cmd.up.broker import BROKER, LocalBroker
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
 from gpu_runtime.config.loading import read
 from gpu_runtime.errors import ConfigError
@@ -19,7 +20,9 @@ from gpu_runtime.supervisor.folder import Folder
 HEADER = "# Written by `gpu-runtime up` at every start. Settings of your own: gpu-runtime up --config DIR\n"
 
 
-def overrides(process: Process, ports: Ports, *, own_cluster: bool = False) -> dict[str, Any]:
+def overrides(
+    process: Process, ports: Ports, broker: LocalBroker | None = None, *, own_cluster: bool = False
+) -> dict[str, Any]:
     """Settings that `up` decides. `own_cluster`: `up` starts the embedded cluster, so it is not shared."""
     ours: dict[str, Any] = {"health": {"host": LOOPBACK, "port": ports.health[process.name]}}
     if process.http:
@@ -29,18 +32,29 @@ def overrides(process: Process, ports: Ports, *, own_cluster: bool = False) -> d
         # start waits for an old Lease to expire. Any other cluster may already run this process, and two leaders
         # would undo each other's writes.
         ours["leaderElection"] = {"enabled": not own_cluster}
+    if broker is not None and process.broker:
+        ours["nats"] = broker.settings(process.name)
+    if broker is not None and process.signs_workers:
+        ours["signingKeyFile"] = str(broker.signing_key)
     ours = merged(ours, process.settings_on_one_machine())
-    return merged(ours, process.up.settings(ports.urls())) if process.up is not None else ours
+    urls = {**ports.urls(), BROKER: broker.url_in_pods if broker is not None and own_cluster else ""}
+    return merged(ours, process.up.settings(urls)) if process.up is not None else ours
 
 
 def write_settings(
-    folder: Folder, processes: Iterable[Process], given: Path | None, ports: Ports, *, own_cluster: bool = False
+    folder: Folder,
+    processes: Iterable[Process],
+    given: Path | None,
+    ports: Ports,
+    broker: LocalBroker | None = None,
+    *,
+    own_cluster: bool = False,
 ) -> dict[str, Path]:
     """Writes and validates the settings file of each process. ConfigError names the wrong key."""
     written = {}
     for process in processes:
         base = _given(process, given) if given is not None else {}
-        ours = overrides(process, ports, own_cluster=own_cluster)
+        ours = overrides(process, ports, broker, own_cluster=own_cluster)
         text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
         path = folder.config(process.name)
         write_private(path, text.encode())

