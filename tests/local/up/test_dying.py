@@ -58,7 +58,7 @@ def test_what_a_killed_supervisor_left_can_be_ended(own_up: Up) -> None:
     own_up.kill()
     ended = own_up.command("down")
     assert ended.returncode == 0, ended
-    assert [line.split()[1] for line in ended.stdout.splitlines()][-1] == "local-cluster"
+    assert [line.split()[1] for line in ended.stdout.splitlines()][-2:] == ["local-cluster", "broker"]
     assert traces_of(own_up.data_dir) == []
     assert own_up.command("status").returncode == 3
 
