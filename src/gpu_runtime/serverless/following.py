@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import structlog
 from nats.aio.msg import Msg
@@ -117,10 +116,9 @@ class Follower:
     @asynccontextmanager
     async def _consumer(self) -> AsyncIterator[int]:
         """A consumer that continues after the last message. Gives how many messages are waiting."""
-        nats, name = self._broker.nats, f"follow-{uuid4().hex}"
+        nats = self._broker.nats
         inbox = nats.new_inbox()
         config = {
-            "name": name,
             "deliver_subject": inbox,
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self._last + 1,
@@ -138,8 +136,9 @@ class Follower:
         except (Error, OSError) as error:
             raise NoAnswer(f"cannot subscribe at the broker: {type(error).__name__}") from error
         try:
+            # A consumer without a name: the permissions of a process that only reads allow no other.
             request = {"stream_name": self._stream, "config": config}
-            info = await self._ask(f"$JS.API.CONSUMER.CREATE.{self._stream}.{name}", request)
+            info = await self._ask(f"$JS.API.CONSUMER.CREATE.{self._stream}", request)
             yield info["num_pending"]
         finally:
             # The broker deletes a consumer that nobody listens to.
