@@ -1,0 +1,1 @@
+"""Builders of what a function owns. Pure: same input, same bytes."""

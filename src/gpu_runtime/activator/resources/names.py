@@ -1,0 +1,37 @@
+"""Names of what a function owns."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
+
+HASH_LENGTH = 12
+
+
+def worker(function: str, slot: int) -> str:
+    """The unit in this slot. Creating it claims the slot: no two workers have the same."""
+    return f"fn-{function}-{slot}"
+
+
+def slot_of(function: str, unit: str) -> int | None:
+    """The slot of a worker; None if the unit has another name."""
+    prefix, number = f"fn-{function}-", unit.removeprefix(f"fn-{function}-")
+    is_slot = unit.startswith(prefix) and number.isdecimal() and str(int(number)) == number
+    return int(number) if is_slot else None
+
+
+def handler(function: GPUFunction) -> str:
+    """The ConfigMap of the current source. Another source, or another function of this name, gives another name."""
+    assert function.spec.handler is not None
+    text = f"{function.metadata.uid}\n{function.spec.handler.source}"
+    return f"fn-{function.metadata.name}-{sha256(text.encode()).hexdigest()[:HASH_LENGTH]}"
+
+
+def operation(function_uid: str, slot: int, random: str) -> str:
+    """The operationID of a hand-over. It says for which function the unit was made, before an owner reference does."""
+    return f"{operations_of(function_uid)}{slot}-{random}"
+
+
+def operations_of(function_uid: str) -> str:
+    return f"function-{function_uid}-"
