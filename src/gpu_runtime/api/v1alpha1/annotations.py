@@ -36,3 +36,4 @@ FENCE = f"{GROUP}/fence"
 
 STORAGE_FINALIZER = f"{GROUP}/storage"  # on a GPUStorage: blocks deletion while it is attached
 CLAIM_FINALIZER = f"{GROUP}/storage-data"  # on its claim: only our controller may delete the data
+FUNCTION_FINALIZER = f"{GROUP}/function"  # on a GPUFunction: its invocations end, and the broker forgets it
