@@ -44,7 +44,9 @@ class Scaling:
         await self.workers.carry_out(function, seen, memory, decision.actions)
         drains = any(isinstance(action, Drain) for action in decision.actions)
         delays = [DRAIN_AGAIN_SECONDS] if drains else []
-        return min([*delays, *self._patience(seen), *([decision.look_again] if decision.look_again else [])], default=None)
+        return min(
+            [*delays, *self._patience(seen), *([decision.look_again] if decision.look_again else [])], default=None
+        )
 
     def observe(self, function: GPUFunction) -> list[Seen]:
         """The function's own workers as they are now."""

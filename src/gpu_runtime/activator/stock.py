@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from gpu_runtime.activator.resources.worker import fits, stock_request
-from gpu_runtime.api.meta.object import Key, wire
+from gpu_runtime.api.meta.object import wire
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.kube.builtin import NAMESPACES
@@ -68,4 +68,3 @@ class Stock:
         except (InsufficientCapacity, AlreadyExists, MadeBefore):
             return None
         return done.unit
-

@@ -86,9 +86,7 @@ class Workers:
         with suppress(NotFound, Conflict):
             await self.client.delete(GPU_UNITS, unit.metadata.key, uid=unit.metadata.uid)
 
-    async def _do(
-        self, function: GPUFunction, by_slot: Mapping[int, Seen], memory: Memory, action: Action
-    ) -> None:
+    async def _do(self, function: GPUFunction, by_slot: Mapping[int, Seen], memory: Memory, action: Action) -> None:
         structlog.get_logger("workers").info(
             type(action).__name__.lower(), function=str(function.metadata.key), slot=action.slot
         )

@@ -38,6 +38,7 @@ CONTROLLER_MANAGER = Process(
         settings=lambda urls: {
             "units": {"accessURL": urls["proxy"] + "/units/{namespace}/{name}/"},
             "storage": {"accessURL": urls["proxy"] + "/storages/{namespace}/{name}/"},
+            "serverless": {"brokerURL": urls.get("broker", "")},
         }
     ),
     cluster=InCluster(),
@@ -51,8 +52,7 @@ RUNTIME_API = Process(
     http=True,
     rules=(
         Rule(GROUP, ("stockpools",), (*READ, "create", "patch", "delete")),
-        Rule(GROUP, ("gpuunits", "gpustorages"), (*READ, "create", "patch", "delete")),
-        Rule(GROUP, ("gpufunctions",), READ),
+        Rule(GROUP, ("gpuunits", "gpustorages", "gpufunctions"), (*READ, "create", "patch", "delete")),
         Rule("storage.k8s.io", ("storageclasses",), ("get",)),
         Rule("", ("nodes", "namespaces"), READ),
         Rule("", ("pods",), ("list",)),

@@ -20,6 +20,7 @@ from gpu_runtime.api.v1alpha1.fields import (
 from gpu_runtime.api.v1alpha1.gpustorage import DEFAULT_STORAGE_CLASS, NO_ACCESSOR, Accessor, Prepare
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
 from gpu_runtime.api.v1alpha1.operation import OperationID
+from gpu_runtime.api.v1alpha1.serverless import NOT_SERVERLESS, Serverless
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 
 ServiceName = Annotated[
@@ -76,12 +77,18 @@ class CreateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     stockNamespace: Annotated[
         ObjectName | None, Meta(description="Namespace of the stock; only a stock namespace is accepted.")
     ] = None
-    image: Annotated[ImageReference, Meta(description="Container image of the user.")]
+    image: Annotated[
+        ImageReference | None,
+        Meta(description="Container image of the user. Required, unless serverless.handler says what runs."),
+    ] = None
     template: Annotated[RuntimeTemplate, Meta(description="What runs inside the container.")] = EMPTY_TEMPLATE
     access: Annotated[Access, Meta(description="How users reach the unit.")] = DEFAULT_ACCESS
     storageMounts: Annotated[
         Mounts, Meta(description="Storages of the unit's namespace that appear inside the container.")
     ] = []
+    serverless: Annotated[
+        Serverless, Meta(description="Makes the unit a static worker of the function that requestID names.")
+    ] = NOT_SERVERLESS
 
 
 class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -100,6 +107,10 @@ class UpdateGPUUnit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     storageMounts: Annotated[
         Mounts | UnsetType | None,
         Meta(description="Storages inside the container; replaced as a whole. The unit's pod starts again."),
+    ] = UNSET
+    serverless: Annotated[
+        Serverless | UnsetType | None,
+        Meta(description="The unit's part in a serverless function; replaced as a whole. null ends it."),
     ] = UNSET
 
 

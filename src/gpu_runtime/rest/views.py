@@ -10,9 +10,12 @@ from msgspec import Meta, Struct
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS, Access
 from gpu_runtime.api.v1alpha1.gpustorage import AccessorPhase, PreparePhase, RecoveryPhase
 from gpu_runtime.api.v1alpha1.gpuunit import StorageMount
+from gpu_runtime.api.v1alpha1.serverless import DEFAULT_FRAMEWORK, Framework, HandlerSource, ServerlessPhase
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE, RuntimeTemplate
 
-JobType = Literal["create_stockpool", "seed_stock_units", "create_gpu_unit", "create_gpu_storage"]
+JobType = Literal[
+    "create_stockpool", "seed_stock_units", "create_gpu_unit", "create_gpu_storage", "create_gpu_function"
+]
 JobStatus = Literal["pending", "running", "succeeded", "failed"]
 Lifecycle = Literal["stock", "instance"]
 
@@ -72,6 +75,19 @@ class StockPoolView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     resourceVersion: str = ""
 
 
+class ServerlessView(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The part of a unit in a serverless function."""
+
+    enabled: bool
+    requestID: Annotated[str, Meta(description="The function whose invocations the unit takes.")] = ""
+    concurrency: int = 1
+    framework: Framework = DEFAULT_FRAMEWORK
+    handler: HandlerSource | None = None
+    phase: Annotated[ServerlessPhase, Meta(description="Ready: the unit takes invocations.")] = "Pending"
+    reason: Annotated[str, Meta(description="Of the ServerlessReady condition.")] = ""
+    message: Annotated[str, Meta(description="Of the ServerlessReady condition: the cause, in words.")] = ""
+
+
 class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A GPU unit as it is now: a user's instance, or stock."""
 
@@ -86,6 +102,7 @@ class UnitView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     template: RuntimeTemplate = EMPTY_TEMPLATE
     access: Access = DEFAULT_ACCESS
     storageMounts: list[StorageMount] = []
+    serverless: Annotated[ServerlessView | None, Meta(description="Absent if the unit is no serverless worker.")] = None
     phase: Phase = ""
     reason: Annotated[str, Meta(description="Of the Ready condition, or AwaitingController.")] = ""
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""

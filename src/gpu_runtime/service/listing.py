@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Generic, TypeVar
 
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.rest.selector import EVERYTHING, Selector
 from gpu_runtime.service.views import reported_status
 
-T = TypeVar("T", GPUUnit, StockPool, GPUStorage)
+T = TypeVar("T", GPUUnit, StockPool, GPUStorage, GPUFunction)
 V = TypeVar("V")
 PAGE_SIZE = 100
 

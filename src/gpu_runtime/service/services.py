@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.kube.builtin import NAMESPACES
@@ -14,8 +15,12 @@ from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.rest.errors import Unavailable
 from gpu_runtime.service.cluster import GPU_FUNCTIONS, GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
+from gpu_runtime.service.functions.function_executor import FunctionExecutor
+from gpu_runtime.service.functions.functions import Functions
+from gpu_runtime.service.functions.view import listed_function
 from gpu_runtime.service.inventory.inventory import Inventory
-from gpu_runtime.service.invocations.functions import BY_FUNCTION, Functions, by_function
+from gpu_runtime.service.invocations.functions import BY_FUNCTION, by_function
+from gpu_runtime.service.invocations.functions import Functions as InvokedFunctions
 from gpu_runtime.service.invocations.serverless import Serverless, ServerlessParts, build_serverless
 from gpu_runtime.service.operations.after_reply import AfterReply
 from gpu_runtime.service.operations.jobs import Jobs
@@ -56,9 +61,11 @@ class Services:
     stock: StockUnits
     units: Units
     storages: Storages
+    functions: Functions
     observing: Observing
     watching_units: Watching[GPUUnit]
     watching_storages: Watching[GPUStorage]
+    watching_functions: Watching[GPUFunction]
     inventory: Inventory
     seeding: SeedingQueue
     sweeper: Sweeper
@@ -99,6 +106,7 @@ def build(
     node_cache = manager.cache(Query(NODES))
     pool_cache = manager.cache(Query(STOCK_POOLS))
     storage_cache = manager.cache(Query(GPU_STORAGES))
+    function_cache = manager.cache(Query(GPU_FUNCTIONS))
     unfinished = manager.cache(Query(OPERATIONS, platform.system_namespace, labels=UNFINISHED))
 
     operations = Operations(client, platform.system_namespace, clock)
@@ -108,6 +116,7 @@ def build(
     picker = StockPicker(client, unit_cache, platform.stock_namespace, nodes)
     units, pools = Reader(client, GPU_UNITS, unit_cache), Reader(client, STOCK_POOLS, pool_cache)
     storages = Reader(client, GPU_STORAGES, storage_cache)
+    functions = Reader(client, GPU_FUNCTIONS, function_cache)
     after_reply = AfterReply()
     reservations = Reservations(client, clock)
     handover = HandOver(client, operations, picker, reservations, after_reply.later)
@@ -118,7 +127,8 @@ def build(
     unit_executor = UnitExecutor(client, operations, platform, units, namespaces, handover, waiter)
     storage_admission = StorageAdmission(platform, storages, namespaces)
     storage_executor = StorageExecutor(client, operations, storages, storage_admission)
-    registry = Registry([pool_executor, batch_executor, unit_executor, storage_executor])
+    function_executor = FunctionExecutor(client, operations, platform, functions, namespaces)
+    registry = Registry([pool_executor, batch_executor, unit_executor, storage_executor, function_executor])
     user_units = Units(client, platform, units, unit_executor, reservations)
     return Services(
         platform=platform,
@@ -128,6 +138,7 @@ def build(
         stock=StockUnits(client, platform, units, seeding, batch_executor),
         units=user_units,
         storages=Storages(client, storages, storage_admission, storage_executor),
+        functions=Functions(client, platform, functions, function_executor),
         observing=Observing(client, user_units),
         watching_units=Watching(
             client,
@@ -137,21 +148,20 @@ def build(
             without=platform.stock_namespace,
         ),
         watching_storages=Watching(client, GPU_STORAGES, storage_cache, storage_view),
+        watching_functions=Watching(client, GPU_FUNCTIONS, function_cache, listed_function),
         inventory=Inventory(platform, picker, units, pools, Reader(client, NODES, node_cache), manager.checks, clock),
         seeding=queue,
         sweeper=Sweeper(client, operations, platform, registry, unfinished, clock=clock),
         after_reply=after_reply,
-        optional_serverless=_serverless(client, manager, platform, units, serverless, clock) if serverless else None,
+        optional_serverless=_serverless(platform, units, functions, serverless, clock) if serverless else None,
     )
 
 
 def _serverless(
-    client: Client,
-    manager: Manager,
     platform: Platform,
     units: Reader[GPUUnit],
+    functions: Reader[GPUFunction],
     parts: ServerlessParts,
     clock: Clock,
 ) -> Serverless:
-    functions = Reader(client, GPU_FUNCTIONS, manager.cache(Query(GPU_FUNCTIONS)))
-    return build_serverless(parts, platform, Functions(functions, units), clock)
+    return build_serverless(parts, platform, InvokedFunctions(functions, units), clock)

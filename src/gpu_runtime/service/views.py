@@ -8,11 +8,13 @@ from gpu_runtime.api.meta.condition import find_condition
 from gpu_runtime.api.v1alpha1 import annotations as notes
 from gpu_runtime.api.v1alpha1 import labels
 from gpu_runtime.api.v1alpha1.attachment import attachment_of
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, PrepareStatus
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.operation import Operation, OperationPhase
 from gpu_runtime.api.v1alpha1.prepare_digest import prepare_digest
-from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, READY
+from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, READY, SERVERLESS_READY
+from gpu_runtime.api.v1alpha1.serverless import NOT_SERVERLESS, ServerlessPhase
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.rest.views import (
     AccessorView,
@@ -20,6 +22,7 @@ from gpu_runtime.rest.views import (
     Job,
     JobStatus,
     PrepareView,
+    ServerlessView,
     StockPoolView,
     StorageView,
     UnitView,
@@ -37,7 +40,7 @@ class ReportedStatus(NamedTuple):
     message: str
 
 
-def reported_status(obj: GPUUnit | StockPool | GPUStorage) -> ReportedStatus:
+def reported_status(obj: GPUUnit | StockPool | GPUStorage | GPUFunction) -> ReportedStatus:
     """Phase, reason and message for the current spec. A status about an earlier spec is not shown."""
     generation, status = obj.metadata.generation, obj.status
     if not status.phase:
@@ -122,6 +125,7 @@ def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
         template=spec.template,
         access=spec.access,
         storageMounts=spec.storageMounts,
+        serverless=_serverless_view(unit),
         phase=reported.phase,
         reason=reported.reason,
         message=reported.message,
@@ -139,6 +143,26 @@ def unit_view(unit: GPUUnit, stock_namespace: str) -> UnitView:
         createdAt=meta.creationTimestamp,
         deletingSince=meta.deletionTimestamp,
         resourceVersion=meta.resourceVersion,
+    )
+
+
+def _serverless_view(unit: GPUUnit) -> ServerlessView | None:
+    spec, status = unit.spec.serverless, unit.status.serverless
+    if spec == NOT_SERVERLESS:
+        return None
+    # A status about an earlier spec is not shown.
+    is_current = status is not None and unit.status.observedGeneration >= unit.metadata.generation
+    phase: ServerlessPhase = status.phase if status is not None and is_current else "Pending"
+    ready = find_condition(unit.status.conditions, SERVERLESS_READY) if is_current else None
+    return ServerlessView(
+        enabled=spec.enabled,
+        requestID=spec.requestID or "",
+        concurrency=spec.concurrency,
+        framework=spec.framework,
+        handler=spec.handler,
+        phase=phase if spec.enabled else "Disabled",
+        reason=ready.reason if ready else "",
+        message=ready.message if ready else "",
     )
 
 

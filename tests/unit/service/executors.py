@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.stockpool import StockPool
 from gpu_runtime.kube.store import Store
-from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS, STOCK_POOLS, Cluster
+from gpu_runtime.service.cluster import GPU_FUNCTIONS, GPU_STORAGES, GPU_UNITS, STOCK_POOLS, Cluster
+from gpu_runtime.service.functions.function_executor import FunctionExecutor
+from gpu_runtime.service.functions.functions import Functions
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.operations.registry import Registry
 from gpu_runtime.service.operations.waiter import OperationWaiter
@@ -43,6 +46,7 @@ class Executors:
         namespaces: Namespaces,
         waiter: OperationWaiter,
         storages: Store[GPUStorage] | None = None,
+        functions: Store[GPUFunction] | None = None,
     ) -> None:
         unit_reader, pool_reader = Reader(cluster, GPU_UNITS, units), Reader(cluster, STOCK_POOLS, pools)
         self.queue = SeedingQueue(seeding, operations)
@@ -54,7 +58,10 @@ class Executors:
         storage_reader = Reader(cluster, GPU_STORAGES, storages if storages is not None else Store[GPUStorage]())
         admission = StorageAdmission(platform, storage_reader, namespaces)
         self.of_storages = StorageExecutor(cluster, operations, storage_reader, admission)
-        self.registry = Registry([self.of_pools, self.of_batches, self.of_units, self.of_storages])
+        function_reader = Reader(cluster, GPU_FUNCTIONS, functions if functions is not None else Store[GPUFunction]())
+        self.of_functions = FunctionExecutor(cluster, operations, platform, function_reader, namespaces)
+        self.registry = Registry([self.of_pools, self.of_batches, self.of_units, self.of_storages, self.of_functions])
+        self.functions = Functions(cluster, platform, function_reader, self.of_functions)
         self.pools = StockPools(cluster, platform, pool_reader, self.of_pools)
         self.stock = StockUnits(cluster, platform, unit_reader, seeding, self.of_batches)
         self.storages = Storages(cluster, storage_reader, admission, self.of_storages)

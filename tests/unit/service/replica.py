@@ -10,6 +10,7 @@ from equipment.clock import FakeClock
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import Key, ObjectMeta
 from gpu_runtime.api.v1alpha1 import labels
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, GPUUnitStatus
 from gpu_runtime.api.v1alpha1.operation import Operation
@@ -19,7 +20,7 @@ from gpu_runtime.kube.store import Store
 from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit
 from gpu_runtime.rest.views import UnitView
-from gpu_runtime.service.cluster import GPU_STORAGES, GPU_UNITS
+from gpu_runtime.service.cluster import GPU_FUNCTIONS, GPU_STORAGES, GPU_UNITS
 from gpu_runtime.service.operations.records import Operations
 from gpu_runtime.service.operations.waiter import OperationWaiter
 from gpu_runtime.service.platform import Platform
@@ -65,6 +66,7 @@ class Replica:
         self.picker = StockPicker(memory, self.unit_cache, PLATFORM.stock_namespace, nodes, First(pick), self.clock)
         self.handover = HandOver(memory, self.operations, self.picker, Reservations(memory))
         self.pool_cache, self.storage_cache = Store[StockPool](), Store[GPUStorage]()
+        self.function_cache = Store[GPUFunction]()
         self.namespaces = Namespaces(memory, self.namespace_cache)
         self.executors = Executors(
             memory,
@@ -77,15 +79,18 @@ class Replica:
             namespaces=self.namespaces,
             waiter=self.waiting,
             storages=self.storage_cache,
+            functions=self.function_cache,
         )
         self.pools, self.units = self.executors.pools, self.executors.units
         self.storages = self.executors.storages
+        self.functions = self.executors.functions
 
     def listen(self) -> Replica:
         """All caches are as the server is now."""
         version = str(self.memory.version)
         self.unit_cache.replace(self.memory.of_kind(GPU_UNITS), version)
         self.storage_cache.replace(self.memory.of_kind(GPU_STORAGES), version)
+        self.function_cache.replace(self.memory.of_kind(GPU_FUNCTIONS), version)
         self.node_cache.replace(self.memory.of_kind(NODES), version)
         self.namespace_cache.replace(self.memory.of_kind(NAMESPACES), version)
         return self

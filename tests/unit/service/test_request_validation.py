@@ -12,7 +12,8 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnitSpec
 from gpu_runtime.rest.errors import InvalidRequest
 from gpu_runtime.rest.request_validation import parse
 from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
-from gpu_runtime.service.units.units import changed_spec, spec_patch
+from gpu_runtime.service.merge_patch import merge_patch
+from gpu_runtime.service.units.units import changed_spec
 
 UNIT: dict[str, Any] = {"operationID": "a", "name": "n", "specName": "g", "image": "i"}
 PORTS = [{"name": "http", "port": 80}]
@@ -81,8 +82,8 @@ def test_an_update_replaces_parts_whole_and_keeps_the_rest() -> None:
     change = parse(UpdateGPUUnit, {"template": {"ports": PORTS}, "image": "j"}, partial=True)
     after = changed_spec(spec, change)
     assert (after.memory, after.gpu, after.access) == ("1Gi", 1, spec.access)
-    assert spec_patch(spec, after) == {
+    assert merge_patch(spec, after) == {
         "image": "j",
         "template": {"args": None, "ports": [{"name": "http", "port": 80}]},
     }
-    assert spec_patch(spec, spec) == {}
+    assert merge_patch(spec, spec) == {}

@@ -34,6 +34,9 @@ STORAGE_UID = f"{GROUP}/storage-uid"
 # A new value makes a write that was decided on an earlier version of the object fail.
 FENCE = f"{GROUP}/fence"
 
+# On a GPUFunction that is deleted: `drain` lets its unfinished invocations end, `cancel` cancels them. Default: drain.
+PENDING_INVOCATIONS = f"{GROUP}/pending-invocations"
+
 STORAGE_FINALIZER = f"{GROUP}/storage"  # on a GPUStorage: blocks deletion while it is attached
 CLAIM_FINALIZER = f"{GROUP}/storage-data"  # on its claim: only our controller may delete the data
 FUNCTION_FINALIZER = f"{GROUP}/function"  # on a GPUFunction: its invocations end, and the broker forgets it

@@ -12,7 +12,7 @@ from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.fields import LastSyncTime, ObjectName, Reported, SubdomainName, Uid
 from gpu_runtime.api.v1alpha1.group import API_VERSION
 
-OperationType = Literal["CreateStockPool", "CreateStockUnits", "CreateGPUUnit", "CreateGPUStorage"]
+OperationType = Literal["CreateStockPool", "CreateStockUnits", "CreateGPUUnit", "CreateGPUStorage", "CreateGPUFunction"]
 OperationPhase = Literal["Pending", "Running", "Succeeded", "Failed"]
 
 OperationID = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_runtime.api.meta.object import Object, ObjectMeta
 from gpu_runtime.api.v1alpha1.access import Access
 from gpu_runtime.api.v1alpha1.crds import GPU_FUNCTION, GPU_STORAGE, GPU_UNIT, OPERATION, STOCK_POOL
-from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction, GPUFunctionSpec, WorkerUnit
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction, GPUFunctionSpec, Handler, WorkerUnit
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage, GPUStorageSpec
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec, StorageMount
 from gpu_runtime.api.v1alpha1.operation import ObjectReference, Operation, OperationSpec, OperationStatus
@@ -42,12 +42,8 @@ GPU_STORAGE_SAMPLE = GPUStorage(metadata=ObjectMeta(name="storage-sample"), spec
 GPU_FUNCTION_SAMPLE = GPUFunction(
     metadata=ObjectMeta(name="function-sample"),
     spec=GPUFunctionSpec(
-        unit=WorkerUnit(
-            specName="g1.1",
-            image="python:3.12",
-            memory="256Mi",
-            template=RuntimeTemplate(command=["python"], args=["-m", "my_framework"]),
-        ),
+        unit=WorkerUnit(specName="cpu.small", memory="256Mi"),
+        handler=Handler(source='def main(payload):\n    return {"got": payload}\n'),
         maxWorkers=3,
     ),
 )

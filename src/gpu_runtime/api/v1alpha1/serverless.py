@@ -84,6 +84,10 @@ NOT_SERVERLESS = Serverless()
 
 CREDENTIALS_PREFIX = "worker-credentials"
 """Of Secrets with credentials for the broker. Templates of users may not name them."""
+CREDENTIALS_KEY = "worker.creds"
+"""The entry of such a Secret."""
+HANDLER_KEY = "handler.py"
+"""The entry of a ConfigMap with the source of a function."""
 
 
 def credentials_secret(function: str) -> str:

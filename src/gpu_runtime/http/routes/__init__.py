@@ -1,7 +1,7 @@
 """The routes, one module per resource."""
 
 from gpu_runtime.http.route import AnyRoute
-from gpu_runtime.http.routes import inventory, invocations, jobs, stock_units, stockpools, storages, units
+from gpu_runtime.http.routes import functions, inventory, invocations, jobs, stock_units, stockpools, storages, units
 
 ROUTES: tuple[AnyRoute, ...] = (
     *inventory.ROUTES,
@@ -10,5 +10,6 @@ ROUTES: tuple[AnyRoute, ...] = (
     *jobs.ROUTES,
     *units.ROUTES,
     *storages.ROUTES,
+    *functions.ROUTES,
     *invocations.ROUTES,
 )

@@ -299,6 +299,7 @@ def inert_unit(record: Operation, stock: GPUUnit) -> GPUUnit:
             template=request.template,
             access=request.access,
             storageMounts=request.storageMounts,
+            serverless=request.serverless,
         ),
     )
 

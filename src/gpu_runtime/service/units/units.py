@@ -8,11 +8,13 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gpu_runtime.api.meta.object import Key, wire
+from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.access import DEFAULT_ACCESS
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitSpec
 from gpu_runtime.api.v1alpha1.rules import access_errors, mount_errors, template_errors
+from gpu_runtime.api.v1alpha1.serverless import NOT_SERVERLESS
 from gpu_runtime.api.v1alpha1.template import EMPTY_TEMPLATE
+from gpu_runtime.api.v1alpha1.worker_pod import serverless_errors
 from gpu_runtime.kube import errors as kube
 from gpu_runtime.kube.children import identity
 from gpu_runtime.rest.errors import Clash, InvalidRequest, Missing
@@ -20,6 +22,7 @@ from gpu_runtime.rest.requests import CreateGPUUnit, UpdateGPUUnit
 from gpu_runtime.rest.views import UnitView
 from gpu_runtime.service.cluster import GPU_UNITS, Cluster
 from gpu_runtime.service.listing import Filter, ListPage, list_page
+from gpu_runtime.service.merge_patch import merge_patch
 from gpu_runtime.service.operations.flow import carry_out
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.reading import Reader
@@ -72,7 +75,7 @@ class Units:
             if if_match and if_match != meta.resourceVersion:
                 raise Clash(f"unit {name} has changed: it is at version {meta.resourceVersion}, not {if_match}")
             changed = changed_spec(unit.spec, change)
-            patch = spec_patch(unit.spec, changed)
+            patch = merge_patch(unit.spec, changed)
             if not patch:
                 return self._view(unit)
             await self._reserve(unit, changed)
@@ -151,6 +154,7 @@ class Units:
 def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
     """The changed spec; InvalidRequest when it breaks a rule."""
     image, template, access, mounts = spec.image, spec.template, spec.access, spec.storageMounts
+    serverless = spec.serverless
     if change.image is not UNSET:
         image = change.image
     if change.template is not UNSET:
@@ -159,28 +163,17 @@ def changed_spec(spec: GPUUnitSpec, change: UpdateGPUUnit) -> GPUUnitSpec:
         access = change.access or DEFAULT_ACCESS
     if change.storageMounts is not UNSET:
         mounts = change.storageMounts or []
-    found = [*template_errors(template), *access_errors(access, template), *mount_errors(mounts)]
+    if change.serverless is not UNSET:
+        serverless = change.serverless or NOT_SERVERLESS
+    found = [
+        *template_errors(template),
+        *access_errors(access, template),
+        *mount_errors(mounts),
+        *serverless_errors(serverless, image, template, mounts),
+    ]
     if found:
         raise InvalidRequest.of(found)
-    return replace(spec, image=image, template=template, access=access, storageMounts=mounts)
-
-
-def spec_patch(before: GPUUnitSpec, after: GPUUnitSpec) -> dict[str, Any]:
-    """The merge patch between two specs. Template and access are replaced as a whole, so omitted fields are removed."""
-    old, new = wire(before), wire(after)
-    patch: dict[str, Any] = {}
-    for part in ("image", "template", "access", "storageMounts"):
-        if old.get(part) != new.get(part):
-            patch[part] = _replacing(old.get(part), new.get(part))
-    return patch
-
-
-def _replacing(old: Any, new: Any) -> Any:
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    return {name: None for name in old if name not in new} | {
-        name: _replacing(old.get(name), value) for name, value in new.items()
-    }
+    return replace(spec, image=image, template=template, access=access, storageMounts=mounts, serverless=serverless)
 
 
 def _missing(key: Key) -> Missing:

@@ -11,7 +11,14 @@ from dataclasses import replace
 from msgspec.structs import replace as replace_fields
 
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
-from gpu_runtime.api.v1alpha1.serverless import SOCKET_DIRECTORY, Framework, HandlerSource, credentials_secret
+from gpu_runtime.api.v1alpha1.serverless import (
+    CREDENTIALS_KEY,
+    HANDLER_KEY,
+    SOCKET_DIRECTORY,
+    Framework,
+    HandlerSource,
+    credentials_secret,
+)
 from gpu_runtime.api.v1alpha1.template import RuntimeTemplate
 from gpu_runtime.api.v1alpha1.worker_pod import HANDLER_FOLDER, HEALTH_PORT
 from gpu_runtime.config import ControllerManagerSettings
@@ -21,8 +28,8 @@ from gpu_runtime.controllers.runtime_pod import Companion, RuntimePod
 CONTAINER = "serverless-worker"
 SOCKETS, CREDENTIALS, HANDLER = "serverless-sockets", "serverless-credentials", "serverless-handler"
 CREDENTIALS_FOLDER = "/etc/gpu-runtime/credentials"
-CREDENTIALS_FILE = f"{CREDENTIALS_FOLDER}/worker.creds"
-HANDLER_FILE = f"{HANDLER_FOLDER}/handler.py"
+CREDENTIALS_FILE = f"{CREDENTIALS_FOLDER}/{CREDENTIALS_KEY}"
+HANDLER_FILE = f"{HANDLER_FOLDER}/{HANDLER_KEY}"
 WORKER_USER, HANDLER_USER = 65532, 65534
 SECCOMP = pod.SeccompProfile(type="RuntimeDefault")
 # Both containers have one network. A program with NET_RAW could read what the worker sends to the broker.

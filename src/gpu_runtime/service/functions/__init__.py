@@ -1,0 +1,1 @@
+"""Serverless functions: what their workers are, and how their invocations are treated."""
