@@ -80,10 +80,10 @@ class ServerlessView(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     enabled: bool
     requestID: Annotated[str, Meta(description="The function whose invocations the unit takes.")] = ""
-    concurrency: int = 1
+    concurrency: int
     framework: Framework = DEFAULT_FRAMEWORK
     handler: HandlerSource | None = None
-    phase: Annotated[ServerlessPhase, Meta(description="Ready: the unit takes invocations.")] = "Pending"
+    phase: Annotated[ServerlessPhase, Meta(description="Ready: the unit takes invocations.")]
     reason: Annotated[str, Meta(description="Of the ServerlessReady condition.")] = ""
     message: Annotated[str, Meta(description="Of the ServerlessReady condition: the cause, in words.")] = ""
 

@@ -26,7 +26,7 @@ from gpu_runtime.service.cluster import GPU_UNITS, OPERATIONS
 from gpu_runtime.service.services import Services
 from gpu_runtime.service.stock.claim import holder
 
-KINDS = ("gpustorages", "gpuunits", "operations", "stockpools")
+KINDS = ("gpufunctions", "gpustorages", "gpuunits", "operations", "stockpools")
 
 
 @dataclass(frozen=True)
