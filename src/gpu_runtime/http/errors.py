@@ -67,10 +67,14 @@ def response_to(error: Exception) -> web.Response:
         case TimeoutError():
             return response_to(rest.Unavailable("the cluster did not answer in time"))
         case rest.ServiceError():
-            status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
+            status = status_of(error)
             return error_response(status, error.code, error.message, error.details, _headers(error))
     _log.exception("defect", error=repr(error), exc_info=error)
     return error_response(500, "internal", "internal error: search the server's log for this request's id")
+
+
+def status_of(error: rest.ServiceError) -> HTTPStatus:
+    return next(status for kind, status in STATUS.items() if isinstance(error, kind))
 
 
 def _headers(error: rest.ServiceError) -> dict[str, str]:

@@ -106,6 +106,8 @@ def _operation(route: AnyRoute, components: Components) -> dict[str, Any]:
         ],
         "responses": _responses(route, components),
     }
+    if route.description:
+        operation["description"] = route.description
     if route.body is not Nothing:
         content: dict[str, Any] = {"schema": _schema(describe(route.body), components)}
         if route.example is not None:
@@ -160,6 +162,8 @@ def _content(answer: Answer, components: Components) -> dict[str, Any]:
     if answer.status == HTTPStatus.NO_CONTENT:
         return {}
     if answer.media != JSON:
+        if answer.schema is not None:
+            return {answer.media: {"schema": dict(answer.schema)}}
         return {answer.media: {"schema": EVENT if answer.media == EVENT_STREAM else {"type": "string"}}}
     properties: dict[str, Any] = {"data": _schema(describe(answer.data), components)}
     if answer.paged:

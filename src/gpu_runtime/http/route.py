@@ -88,6 +88,7 @@ class Answer:
     paged: bool = False
     media: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    schema: Mapping[str, Any] | None = None  # of a media type other than JSON
 
 
 Handler = Callable[[Call[B, Q, P]], Awaitable[Reply | web.StreamResponse]]
@@ -107,6 +108,7 @@ class Route(Generic[B, Q, P]):
     body: type[B] = Nothing  # type: ignore[assignment]
     query: type[Q] = Nothing  # type: ignore[assignment]
     parameters: type[P] = Nothing  # type: ignore[assignment]
+    description: str = ""
     example: Mapping[str, Any] | None = None
     partial: bool = False  # the body contains only the fields to change
     open: bool = False  # needs no token

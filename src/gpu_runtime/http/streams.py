@@ -102,7 +102,7 @@ async def send_changes(request: web.Request, changes: AsyncGenerator[Sequence[Ch
                     yield b"".join(map(_event, chunk[first : first + EVENTS_A_WRITE]))
                 del chunk  # the next chunk may take hours, and this one may be a whole list
 
-    return await _send(request, EVENT_STREAM, events(), trouble=trouble)
+    return await send_pieces(request, EVENT_STREAM, events(), trouble=trouble)
 
 
 async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -> web.StreamResponse:
@@ -112,10 +112,10 @@ async def send_text(request: web.Request, pieces: AsyncGenerator[bytes, None]) -
         _log.warning("a log ended early", problem=str(error))
         return b""
 
-    return await _send(request, "text/plain; charset=utf-8", _with_pauses(pieces), trouble=trouble)
+    return await send_pieces(request, "text/plain; charset=utf-8", _with_pauses(pieces), trouble=trouble)
 
 
-async def _send(
+async def send_pieces(
     request: web.Request, media: str, pieces: AsyncGenerator[bytes, None], *, trouble: Callable[[Exception], bytes]
 ) -> web.StreamResponse:
     """Sends chunks until they end or the client is gone. An error before the first chunk becomes a normal HTTP error.

@@ -160,8 +160,8 @@ class RedriveAll(Struct, frozen=True, kw_only=True):
 
 
 class RedriveView(Struct, frozen=True, kw_only=True):
-    """How many dead letters were redriven. More than one request may be needed for all of them."""
+    """What became of one page of a function's dead letters."""
 
     redriven: int
-    refused: Annotated[int, Meta(description="Those that cannot be redriven, such as of a deleted function.")]
-    more: Annotated[bool, Meta(description="Whether there are more: send the request again.")]
+    already: Annotated[int, Meta(description="Those that another request had redriven.")]
+    refused: Annotated[int, Meta(description="Those that cannot run again, such as without a payload.")]

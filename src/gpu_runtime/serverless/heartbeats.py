@@ -70,6 +70,10 @@ class Heartbeats:
         limit = self._clock.monotonic() - self._expiry
         return {name: beat for name, beat in self._workers.get(function, {}).items() if beat.heard > limit}
 
+    def functions(self) -> list[Function]:
+        """The functions with workers."""
+        return list(self._workers)
+
     def is_running(self, function: Function, key: str) -> bool:
         """Whether a worker says that it works on the run with this key."""
         return any(key in beat.said.running for beat in self.of(function).values())

@@ -1,7 +1,17 @@
 """The routes, one module per resource."""
 
 from gpu_runtime.http.route import AnyRoute
-from gpu_runtime.http.routes import functions, inventory, invocations, jobs, stock_units, stockpools, storages, units
+from gpu_runtime.http.routes import (
+    dead_letters,
+    functions,
+    inventory,
+    invocations,
+    jobs,
+    stock_units,
+    stockpools,
+    storages,
+    units,
+)
 
 ROUTES: tuple[AnyRoute, ...] = (
     *inventory.ROUTES,
@@ -12,4 +22,5 @@ ROUTES: tuple[AnyRoute, ...] = (
     *storages.ROUTES,
     *functions.ROUTES,
     *invocations.ROUTES,
+    *dead_letters.ROUTES,
 )

@@ -12,6 +12,7 @@ import structlog
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.rest.errors import InvocationConflict, QueueFull, TooLarge, Unavailable
 from gpu_runtime.serverless import subjects
+from gpu_runtime.serverless.backlog import Backlog
 from gpu_runtime.serverless.broker import bodies
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError, Full, NoAnswer
@@ -21,8 +22,7 @@ from gpu_runtime.serverless.messages import DEADLINE, HASH, SUBMISSION, Invocati
 from gpu_runtime.serverless.subjects import Function, Priority, Run
 from gpu_runtime.service.invocations.functions import Functions, Policy
 from gpu_runtime.service.invocations.lookup import FoundRun, Lookup, broker_away
-from gpu_runtime.service.invocations.queues import Queues
-from gpu_runtime.service.invocations.submission import Submission, new_invocation_id
+from gpu_runtime.service.invocations.submission import Submission
 
 CONFIRM_SECONDS = 15.0
 """How long a publish is repeated that the broker does not answer. Less than the time of a request."""
@@ -48,28 +48,28 @@ class Acceptance:
         broker: Broker,
         lookup: Lookup,
         functions: Functions,
-        queues: Queues,
+        backlog: Backlog,
         *,
         most_payload_bytes: int,
         max_age_seconds: int,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._broker, self._lookup, self._functions, self._queues = broker, lookup, functions, queues
+        self._broker, self._lookup, self._functions, self._backlog = broker, lookup, functions, backlog
         self._most_payload_bytes = most_payload_bytes
         self._max_age_seconds = max_age_seconds
         self._clock = clock
 
     async def accept(self, submission: Submission) -> Accepted:
         """Returns when the broker has the invocation on disk, from this request or an equal one before it."""
-        if submission.invocation_id:
+        submission = submission.with_id()
+        if not submission.is_new:
             # Also finds an id that only the database remembers. The publish below decides among concurrent requests.
             found = await self._lookup.find(submission.function, submission.invocation_id)
             if found is not None:
                 return replayed(submission, found)
         self._check_size(submission)
-        policy = await self._functions.require(submission.function)
-        self._check_queue(submission.function, policy)
-        run = Run(submission.function, submission.invocation_id or new_invocation_id(), 1)
+        policy = await self.admit(submission.function)
+        run = Run(submission.function, submission.invocation_id, 1)
         message = await self._message(submission, run, policy)
         return await self._publish(submission, message)
 
@@ -78,13 +78,16 @@ class Acceptance:
         if size > self._most_payload_bytes:
             raise TooLarge(f"payload: {size} bytes are more than {self._most_payload_bytes}, the limit")
 
-    def _check_queue(self, function: Function, policy: Policy) -> None:
-        if policy.queue_limit is not None and self._queues.unfinished(function) >= policy.queue_limit:
+    async def admit(self, function: Function) -> Policy:
+        """The policy of a function that takes invocations now; otherwise Missing, Clash or QueueFull."""
+        policy = await self._functions.require(function)
+        if policy.queue_limit is not None and self._backlog.load(function) >= policy.queue_limit:
             raise QueueFull(
                 f"{policy.queue_limit} invocations of function {function.name} have not ended, which is its queueLimit:"
                 " send the request again later",
                 retry_after=FULL_RETRY_SECONDS,
             )
+        return policy
 
     async def _message(self, submission: Submission, run: Run, policy: Policy) -> InvocationMessage:
         request, payload = submission.request, submission.payload

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpu_runtime.rest.invocations import InvocationView
+from gpu_runtime.serverless.backlog import Backlog
 from gpu_runtime.serverless.broker import bodies
 from gpu_runtime.serverless.broker.bodies import BodyGone
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
+from gpu_runtime.serverless.heartbeats import Heartbeats
 from gpu_runtime.serverless.messages import ResultMessage
 from gpu_runtime.serverless.results.base import ResultReader, StoreUnavailable
 from gpu_runtime.serverless.subjects import Function, Run
 from gpu_runtime.service.invocations.acceptance import Acceptance, Accepted
 from gpu_runtime.service.invocations.ends import Ends
 from gpu_runtime.service.invocations.functions import Functions
-from gpu_runtime.service.invocations.heartbeats import Heartbeats
 from gpu_runtime.service.invocations.lookup import FoundRun, Lookup
-from gpu_runtime.service.invocations.queues import Queues
 from gpu_runtime.service.invocations.submission import Submission
 from gpu_runtime.service.invocations.views import Progress, ShownBody, ended_view, unfinished_view
 from gpu_runtime.service.platform import Platform
@@ -35,7 +35,7 @@ class Invocations:
     ends: Ends
     functions: Functions
     heartbeats: Heartbeats
-    queues: Queues
+    backlog: Backlog
 
     def namespace(self, asked: str | None) -> str:
         return self.platform.allow(asked or self.platform.instance_namespace)
@@ -62,17 +62,24 @@ class Invocations:
             return ended_view(found, found.end, await self._body(found.run, found.end), duplicate=duplicate)
         return unfinished_view(found, self.progress(found.run), duplicate=duplicate)
 
-    def summary(self, found: FoundRun) -> InvocationView:
+    def summary(self, found: FoundRun, *, duplicate: bool | None = None) -> InvocationView:
         """The view without the body of the result."""
         if found.end is not None:
-            return ended_view(found, found.end)
-        return unfinished_view(found, self.progress(found.run))
+            return ended_view(found, found.end, duplicate=duplicate)
+        return unfinished_view(found, self.progress(found.run), duplicate=duplicate)
 
     def progress(self, run: Run) -> Progress:
-        worker = self.heartbeats.running(run)
-        if worker is not None:
+        """What is known of a run without an end. It is shown to people; nothing is decided by it."""
+        beats = self.heartbeats.of(run.function)
+        worker = next((name for name, beat in beats.items() if run.key in beat.said.running), "")
+        if worker:
             return Progress(worker=worker)
-        return Progress(position=self.queues.position(run), blocked=self.functions.blocked(run.function))
+        busy = sum(len(beat.said.running) for beat in beats.values())
+        ahead = self.backlog.ahead(run)
+        return Progress(
+            position=max(1, ahead - busy + 1) if ahead is not None else None,
+            blocked=self.functions.blocked(run.function),
+        )
 
     async def _body(self, run: Run, end: ResultMessage) -> ShownBody:
         is_json = not end.contentType or end.contentType.partition(";")[0].strip().lower() == "application/json"

@@ -11,17 +11,20 @@ import structlog
 from gpu_runtime.config.nats import StreamSettings
 from gpu_runtime.config.runtime_api import InvocationSettings
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
+from gpu_runtime.serverless.backlog import Backlog
 from gpu_runtime.serverless.broker import streams
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
+from gpu_runtime.serverless.heartbeats import Heartbeats
 from gpu_runtime.serverless.results.base import ResultReader
 from gpu_runtime.service.invocations.acceptance import Acceptance
+from gpu_runtime.service.invocations.changes import Changes
+from gpu_runtime.service.invocations.dead_letters import DeadLetters
 from gpu_runtime.service.invocations.ends import Ends
 from gpu_runtime.service.invocations.functions import Functions
-from gpu_runtime.service.invocations.heartbeats import Heartbeats
 from gpu_runtime.service.invocations.invocations import Invocations
+from gpu_runtime.service.invocations.listing import InvocationList
 from gpu_runtime.service.invocations.lookup import Lookup
-from gpu_runtime.service.invocations.queues import NoQueues
 from gpu_runtime.service.platform import Platform
 
 CHECK_SECONDS = 30.0
@@ -75,8 +78,12 @@ class Serverless:
 
     broker: Broker
     streams: StreamKeeper
+    backlog: Backlog
     heartbeats: Heartbeats
     invocations: Invocations
+    changes: Changes
+    listing: InvocationList
+    dead_letters: DeadLetters
     limits: InvocationSettings
 
     def warnings(self) -> Mapping[str, str | None]:
@@ -87,23 +94,21 @@ class Serverless:
         """The background work; runs until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.streams.run())
-            group.create_task(self._follow())
-
-    async def _follow(self) -> None:
-        await self.broker.connected()
-        await self.heartbeats.follow(self.broker)
+            group.create_task(self.heartbeats.run())
+            await self.streams.ready.wait()
+            group.create_task(self.backlog.run())
 
 
 def build_serverless(
     parts: ServerlessParts, platform: Platform, functions: Functions, clock: Clock = SYSTEM_CLOCK
 ) -> Serverless:
     broker, limits = parts.broker, parts.limits
-    lookup, heartbeats, queues = Lookup(broker, parts.results), Heartbeats(clock), NoQueues()
+    lookup, backlog, heartbeats = Lookup(broker, parts.results), Backlog(broker, clock), Heartbeats(broker, clock)
     acceptance = Acceptance(
         broker,
         lookup,
         functions,
-        queues,
+        backlog,
         most_payload_bytes=limits.payloadBytes,
         max_age_seconds=limits.maxAgeSeconds,
         clock=clock,
@@ -114,9 +119,20 @@ def build_serverless(
         results=parts.results,
         lookup=lookup,
         acceptance=acceptance,
-        ends=Ends(broker, lookup),
+        ends=Ends(backlog, lookup),
         functions=functions,
         heartbeats=heartbeats,
-        queues=queues,
+        backlog=backlog,
     )
-    return Serverless(broker, StreamKeeper(broker, parts.streams), heartbeats, invocations, limits)
+    changes = Changes(broker, parts.results, lookup, acceptance, clock)
+    return Serverless(
+        broker=broker,
+        streams=StreamKeeper(broker, parts.streams),
+        backlog=backlog,
+        heartbeats=heartbeats,
+        invocations=invocations,
+        changes=changes,
+        listing=InvocationList(parts.results, invocations, heartbeats),
+        dead_letters=DeadLetters(parts.results, lookup, changes),
+        limits=limits,
+    )

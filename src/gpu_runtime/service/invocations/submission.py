@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -49,12 +49,17 @@ class Submission:
     request: SubmitInvocation
     payload: Payload
     request_hash: str
+    is_new: bool = False
+    """The id was just made up here, so nobody has used it."""
 
     @classmethod
-    def of(cls, request: SubmitInvocation, sent: Mapping[str, Any], payload: Payload, *, namespace: str) -> Submission:
-        """InvalidRequest for what the schema of the request cannot express."""
+    def of(
+        cls, request: SubmitInvocation, sent: Mapping[str, Any], payload: Payload, *, namespace: str, where: str = ""
+    ) -> Submission:
+        """InvalidRequest for what the schema of the request cannot express. `where` is the path of the request in the
+        body."""
         if errors := entry_errors(request):
-            raise InvalidRequest.of(errors)
+            raise InvalidRequest.of([FieldError(where + error.field, error.message) for error in errors])
         return cls(
             function=Function(namespace, request.serverlessRequestID),
             invocation_id=request.invocationID or "",
@@ -62,6 +67,10 @@ class Submission:
             payload=payload,
             request_hash=invocation_hash(sent, payload),
         )
+
+    def with_id(self) -> Submission:
+        """The same with an id: one of ours if the client chose none."""
+        return self if self.invocation_id else replace(self, invocation_id=new_invocation_id(), is_new=True)
 
 
 def new_invocation_id() -> str:
