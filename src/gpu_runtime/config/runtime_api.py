@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from gpu_runtime.api.v1alpha1.fields import QuantityText
 from gpu_runtime.api.v1alpha1.namespaces import INSTANCE_NAMESPACE, STOCK_NAMESPACE, SYSTEM_NAMESPACE
 from gpu_runtime.config.nats import NatsSettings, StreamSettings
+from gpu_runtime.config.results import ResultsSettings
 from gpu_runtime.config.shared import Health, Log
 
 
@@ -94,6 +95,10 @@ class RuntimeApiSettings(Struct, frozen=True, kw_only=True):
     nats: NatsSettings = NatsSettings()
     streams: StreamSettings = StreamSettings()
     invocations: InvocationSettings = InvocationSettings()
+    results: Annotated[
+        ResultsSettings | None,
+        Meta(description="The database of results. Without it, what the broker has dropped cannot be looked up."),
+    ] = None
     drainSeconds: Annotated[int, Meta(ge=0, le=600, description="How long requests may take to end after SIGTERM.")] = (
         20
     )

@@ -24,6 +24,7 @@ from gpu_runtime.http.tokens import TokenFileError, Tokens
 from gpu_runtime.kube.client import Client
 from gpu_runtime.kube.manager import Manager
 from gpu_runtime.serverless.broker.connection import Broker
+from gpu_runtime.serverless.results.opening import open_reader
 from gpu_runtime.service.invocations.serverless import ServerlessParts
 from gpu_runtime.service.platform import Platform
 from gpu_runtime.service.services import build
@@ -41,6 +42,7 @@ class RuntimeApi:
         self._settings = settings
         self.manager = Manager(client)
         self.broker = Broker(settings.nats, "runtime-api") if settings.nats.servers else None
+        self.results = open_reader(settings.results) if self.broker and settings.results else None
         self.services = build(client, self.manager, platform(settings), serverless=self._serverless())
         runner = Runner(
             self._application(guard(settings)),
@@ -54,13 +56,17 @@ class RuntimeApi:
 
     async def run(self, stop: asyncio.Event) -> None:
         async with self.broker or nullcontext():
-            await self.server.run(stop, background=self.services.work, finish=self._finish)
+            try:
+                await self.server.run(stop, background=self.services.work, finish=self._finish)
+            finally:
+                if self.results is not None:
+                    await self.results.close()
 
     def _serverless(self) -> ServerlessParts | None:
         if self.broker is None:
             return None
         settings = self._settings
-        return ServerlessParts(self.broker, streams=settings.streams, limits=settings.invocations)
+        return ServerlessParts(self.broker, self.results, streams=settings.streams, limits=settings.invocations)
 
     async def _finish(self) -> None:
         await self.services.after_reply.finish(self._settings.drainSeconds)

@@ -81,7 +81,7 @@ class InvocationList:
 
 def require_results(results: ResultReader | None) -> ResultReader:
     if results is None:
-        raise Unavailable("the database of results is not configured: set results.url")
+        raise Unavailable("the database of results is not configured: set results.database")
     return results
 
 

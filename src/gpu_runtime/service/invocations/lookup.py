@@ -184,4 +184,5 @@ def broker_away(error: BrokerError) -> Unavailable:
 
 
 def store_away(error: StoreUnavailable) -> Unavailable:
+    """Without the database nobody can say whether an id was used before, if the broker does not know it any more."""
     return Unavailable(f"the database of results cannot serve the request now: {error}")
