@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from gpu_runtime.api.meta.names import is_dns1123_subdomain
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.annotations import ATTACHED_TO, OPERATION_UID
 from gpu_runtime.api.v1alpha1.fields import Reported, Uid
@@ -52,9 +53,17 @@ def attachment_of(storage: ObjectMeta) -> Attachment | None:
     if text is None:
         return None
     try:
-        return _DECODER.decode(text)
+        holder = _DECODER.decode(text)
     except msgspec.MsgspecError:
         return UNREADABLE
+    return holder if _names_one(holder) else UNREADABLE
+
+
+def _names_one(holder: Attachment) -> bool:
+    """Whether there can be such a holder. The API server refuses to look for names that no object can have."""
+    names = [name for name in (holder.unit, holder.storage) if name]
+    operation = [holder.operationName] if holder.operationName else []
+    return len(names) == 1 and all(is_dns1123_subdomain(name) for name in (*names, *operation))
 
 
 def attached_to(holder: Attachment) -> dict[str, str]:
