@@ -92,6 +92,7 @@ RECOVERY_NAME = job_of(RECOVERING).name
 POLICY = f"create NetworkPolicy {prepare_policy(IMAGED.object(), Prepare(), SETTINGS).metadata.name}"
 PENDING, RUNNING = ("Pending", "StoragePreparePending"), ("Pending", "StoragePrepareRunning")
 FAILED = ("Failed", "StoragePrepareFailed")
+DELETED = "PersistentVolumeClaim data was deleted: nothing can fill it"
 
 
 def held(storage: Builder, holder: Attachment) -> Builder:
@@ -311,6 +312,27 @@ ROWS: dict[str, Row] = {
         *("Pending", "StorageDeleting", "waiting until the pod that fills it is gone"),
         again=15.0,
     ),
+    "a copy whose own claim somebody deleted ends, so that its source is free again": Row(
+        [named(COPIED), CLAIM.being_deleted(), CLASS, held(SOURCE, TARGET), resumed(COPY_JOB)],
+        [f"delete Job {COPY_NAME}", "status GPUStorage data"],
+        *("Failed", "StorageClaimLost"),
+        status={"prepare": {"phase": "Failed", "message": DELETED}},
+        events=["Warning StorageClaimLost"],
+    ),
+    "a prepare whose claim is gone does not wait for it": Row(
+        [named(COPIED), CLASS, held(SOURCE, TARGET), COPY_JOB],
+        [f"delete Job {COPY_NAME}", "status GPUStorage data"],
+        *("Failed", "StorageClaimLost"),
+        status={"prepare": {"phase": "Failed", "message": DELETED}},
+        events=["Warning StorageClaimLost"],
+    ),
+    "a success stays one when somebody deletes the claim": Row(
+        [named(COPIED, "Succeeded", message="the volume is filled"), CLAIM.being_deleted(), CLASS, complete(COPY_JOB)],
+        ["status GPUStorage data"],
+        *("Failed", "StorageClaimLost"),
+        status=prepare_status("Succeeded", COPIED, message="the volume is filled"),
+        events=["Warning StorageClaimLost"],
+    ),
 }  # fmt: skip
 
 
@@ -324,6 +346,7 @@ ROWS: dict[str, Row] = {
 @mutant(
     "controllers/gpustorage/copy_source.py", "if holder is not None and not _is_held_by(holder, target):", "if False:"
 )
+@mutant("controllers/gpustorage/reconcile.py", "if isinstance(claimed.blocked, ClaimDeleted):", "if False:")
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 async def test_reconcile(row: Row) -> None:
     await check("gpustorage", "GPUStorage", row)

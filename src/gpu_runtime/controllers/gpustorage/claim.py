@@ -22,6 +22,13 @@ from gpu_runtime.kube.errors import AlreadyExists, NotFound, RetryAfter
 STALE_SECONDS = 1.0
 
 
+class ClaimDeleted(Blocked):
+    """Somebody deleted the claim. It is never created again, because a new one would be empty."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Readiness("failed", STORAGE_CLAIM_LOST, message))
+
+
 @dataclass(frozen=True)
 class ClaimKeeper:
     """Finds and writes the claim of a storage."""
@@ -47,17 +54,18 @@ class ClaimKeeper:
             f"PersistentVolumeClaim {found.metadata.name} no longer belongs to this storage: its annotation "
             f"{STORAGE_UID} is not {storage.metadata.uid}"
         )
-        raise _lost(message, seconds=NAME_CONFLICT_SECONDS)  # no watch shows changes of a claim without our label
+        lost = Readiness("failed", STORAGE_CLAIM_LOST, message)
+        raise Blocked(lost, seconds=NAME_CONFLICT_SECONDS)  # no watch shows changes of a claim without our label
 
     async def ensure(self, storage: GPUStorage, found: PersistentVolumeClaim | None) -> PersistentVolumeClaim:
         """The claim after this reconcile. `found` is what `find` returned."""
         if found is None and storage.status.claimName:
-            raise _lost(
+            raise ClaimDeleted(
                 f"PersistentVolumeClaim {storage.status.claimName} was deleted, and its data with it: delete the "
                 "storage and create it again"
             )
         if found is not None and found.is_being_deleted:
-            raise _lost(
+            raise ClaimDeleted(
                 f"somebody deleted PersistentVolumeClaim {found.metadata.name}, which cannot be undone: its data is "
                 "still there until the storage is deleted, but no new pod can mount it"
             )
@@ -99,8 +107,3 @@ def size_of(storage: GPUStorage) -> Quantity:
         return wanted_size(storage)
     except ValueError as error:
         raise invalid(str(error), STORAGE_INVALID_SPEC) from error
-
-
-def _lost(message: str, seconds: float | None = None) -> Blocked:
-    """The claim is lost. It is never created again, because a new one would be empty."""
-    return Blocked(Readiness("failed", STORAGE_CLAIM_LOST, message), seconds=seconds)

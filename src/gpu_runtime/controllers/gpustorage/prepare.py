@@ -27,7 +27,15 @@ from gpu_runtime.controllers.child_kinds.workloads import PODS, PodView
 from gpu_runtime.controllers.gpustorage.copy_progress import EVERY_SECONDS, CopyProgress
 from gpu_runtime.controllers.gpustorage.copy_source import CopySource, SourceBusy, SourceMissing
 from gpu_runtime.controllers.gpustorage.phases import Prepared
-from gpu_runtime.controllers.gpustorage.prepare_status import Attempt, invalid, observed, pending, settled, vanished
+from gpu_runtime.controllers.gpustorage.prepare_status import (
+    Attempt,
+    impossible,
+    invalid,
+    observed,
+    pending,
+    settled,
+    vanished,
+)
 from gpu_runtime.controllers.gpustorage.resources.prepare_job import prepare_job, prepare_policy
 from gpu_runtime.controllers.labels import CONTROLLED_BY, is_controlled_by
 from gpu_runtime.controllers.readiness import Blocked, in_words, reported_as
@@ -82,8 +90,15 @@ class StoragePrepare:
             return pending(storage, attempt, str(problem))
         return await self._observe(storage, prepare, attempt, job)
 
+    async def give_up(self, storage: GPUStorage) -> Prepared:
+        """Ends the attempt of a storage whose claim was deleted: its pod could only wait, and hold its source."""
+        if (final := settled(storage)) is not None:
+            return final
+        await self.end(storage)
+        return impossible(storage, f"PersistentVolumeClaim {storage.metadata.name} was deleted: nothing can fill it")
+
     async def end(self, storage: GPUStorage) -> bool:
-        """Deletes the Jobs of a storage that is being deleted; True when live reads show no Job and no running pod."""
+        """Deletes the Jobs of the storage; True when live reads show no Job and no running pod."""
         if storage.spec.prepare is None:
             return True
         self.progress.forget(storage.metadata.uid)

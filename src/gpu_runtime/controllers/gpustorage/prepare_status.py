@@ -96,8 +96,13 @@ def prepared(
 
 def invalid(storage: GPUStorage, problems: Iterable[str]) -> Prepared:
     """The spec cannot be carried out. Nothing has run."""
-    message = _cut("; ".join(problems))
-    condition = Condition.false(PREPARED, STORAGE_INVALID_SPEC, message, storage.metadata.generation)
+    return impossible(storage, "; ".join(problems), STORAGE_INVALID_SPEC)
+
+
+def impossible(storage: GPUStorage, problem: str, reason: str = STORAGE_PREPARE_FAILED) -> Prepared:
+    """The volume cannot be filled, and a recovery would not help: the status names no attempt."""
+    message = _cut(problem)
+    condition = Condition.false(PREPARED, reason, message, storage.metadata.generation)
     return Prepared(PrepareStatus(phase="Failed", message=message), condition)
 
 

@@ -8,7 +8,7 @@ from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.controllers.caches import Caches
 from gpu_runtime.controllers.gpustorage.accessor import StorageAccessor
-from gpu_runtime.controllers.gpustorage.claim import ClaimKeeper, size_of
+from gpu_runtime.controllers.gpustorage.claim import ClaimDeleted, ClaimKeeper, size_of
 from gpu_runtime.controllers.gpustorage.deletion import Deletion
 from gpu_runtime.controllers.gpustorage.judge import Judge
 from gpu_runtime.controllers.gpustorage.orphans import OrphanedClaims
@@ -68,7 +68,10 @@ class GPUStorageReconciler:
         # A claim that is deleted before the status names it is created again. So nothing may be written to its volume
         # until the status names it.
         recorded = bool(storage.status.claimName)
-        seen = replace(seen, prepared=await self.prepare.run(storage, seen.usable_claim if recorded else None))
+        if isinstance(claimed.blocked, ClaimDeleted):
+            seen = replace(seen, prepared=await self.prepare.give_up(storage))
+        else:
+            seen = replace(seen, prepared=await self.prepare.run(storage, seen.usable_claim if recorded else None))
         seen = replace(seen, accessible=await self.accessor.run(storage, seen.mountable_claim if recorded else None))
         return await self._report(seen, claimed)
 
