@@ -55,6 +55,7 @@ KEPT: dict[str, tuple[Attachment, Sequence[Builder]]] = {
     "a ReplicaSet that asks for a pod": (GONE, [REPLICA_SET.spec(replicas=1)]),
     "a ReplicaSet whose controller has not seen that it asks for none": (GONE, [REPLICA_SET.at_generation(2)]),
     "a pod that runs": (GONE, [a_pod(OF_UNIT, "Running")]),
+    "a pod that somebody took from its ReplicaSet": (GONE, [a_pod({}, "Running")]),
     "an operation that is under way": (BY_OPERATION, [an_operation("op").with_uid("op-uid").metadata(name="op")]),
     "a Job of a copy that is gone": (COPY, [JOB]),
     "a pod of a copy that is gone": (COPY, [a_pod(OF_COPY, "Running")]),
@@ -65,6 +66,7 @@ FREED: dict[str, tuple[Attachment, Sequence[Builder]]] = {
     "a Deployment that asks for no pod": (GONE, [DEPLOYMENT]),
     "a ReplicaSet that asks for no pod": (GONE, [REPLICA_SET]),
     "a pod that has ended": (GONE, [a_pod(OF_UNIT, "Succeeded")]),
+    "a pod that fills it or serves its files": (GONE, [a_pod({CONTROLLED_BY: "storage-uid"}, "Running")]),
     "another operation of the name": (
         BY_OPERATION,
         [an_operation("op").with_uid("later-uid").metadata(name="op")],
@@ -87,6 +89,7 @@ def is_held(world: World) -> bool:
 
 
 @mutant("controllers/gpustorage/judge.py", " or not made.is_settled()):", "):")
+@mutant("controllers/gpustorage/judge.py", "await self._no_pod_mounts(storage)", "pass")
 @mutant("controllers/gpustorage/judge.py", "if job.can_mount(storage.name):", "if False:")
 @mutant("controllers/gpustorage/reconcile.py", "Result(soonest(result.requeue_after, verdict.requeue_after))", "result")
 @pytest.mark.parametrize(("holder", "there"), KEPT.values(), ids=KEPT)
@@ -98,6 +101,7 @@ async def test_a_storage_stays_held_because_of(holder: Attachment, there: Sequen
 
 
 @mutant("controllers/gpustorage/judge.py", 'prepare.phase in ("Succeeded", "Failed")', 'prepare.phase == "Succeeded"')
+@mutant("controllers/gpustorage/judge.py", "and not fills_or_serves:", "and True:")
 @mutant("controllers/gpustorage/mounters.py", "self.status.phase not in ENDED and ", "")
 @mutant("controllers/gpustorage/judge.py", "if -YOUNG_SECONDS < age < YOUNG_SECONDS", "if age < YOUNG_SECONDS")
 @pytest.mark.parametrize(("holder", "there"), FREED.values(), ids=FREED)

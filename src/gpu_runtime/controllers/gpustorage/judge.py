@@ -130,6 +130,9 @@ class Judge:
             if each.mounts(storage.name) and (each.can_mount(storage.name) or not each.is_settled()):
                 raise StillHeld(f"ReplicaSet {each.metadata.name} still mounts it")
         await self._no_pod_mounts(storage, selector)
+        # All pods: a person may have taken one from its ReplicaSet by removing a label, and it still writes. The list
+        # is long, so it comes when the others have found nothing.
+        await self._no_pod_mounts(storage)
 
     async def _copy_has_left(self, storage: ObjectMeta, holder: Attachment) -> None:
         """The same for a storage that copied from this one: its Jobs take the place of the Deployment."""
@@ -151,9 +154,10 @@ class Judge:
         if record is not None and record.status.phase in ("Pending", "Running"):
             raise StillHeld(f"operation {holder.operationName} is creating {holder}")
 
-    async def _no_pod_mounts(self, storage: ObjectMeta, selector: str) -> None:
+    async def _no_pod_mounts(self, storage: ObjectMeta, selector: str = "") -> None:
         for pod in await self._list(MOUNTER_PODS, storage.namespace, selector):
-            if pod.mounts(storage.name):
+            fills_or_serves = pod.metadata.labels.get(CONTROLLED_BY) == storage.uid  # in place of the holder
+            if pod.mounts(storage.name) and not fills_or_serves:
                 raise StillHeld(f"pod {pod.metadata.name} still mounts it")
 
     async def _get(self, resource: Resource[T], key: Key) -> T | None:
