@@ -13,9 +13,8 @@ class ResultsSettings(Struct, frozen=True, kw_only=True):
     """The database of results."""
 
     database: Annotated[
-        str | None,
+        Annotated[str, Meta(pattern=DATABASE)] | None,
         Meta(
-            pattern=DATABASE,
             description="sqlite:///PATH (an absolute path has four slashes) for one machine, "
             "or postgresql://USER@HOST:PORT/DATABASE. Without the password.",
         ),
