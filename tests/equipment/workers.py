@@ -45,6 +45,15 @@ ECHO = Function("runtime-instance", "echo")
 ODD_FRAMEWORK = Path(__file__).with_name("odd_framework.py")
 
 
+class Heard(list[WorkerHeartbeat]):
+    """Heartbeats in the order in which they came."""
+
+    @property
+    def latest(self) -> WorkerHeartbeat:
+        assert self, "no heartbeat yet"
+        return self[-1]
+
+
 @dataclass
 class Queue:
     """The queue of one function, as the activator and the API use it."""
@@ -150,9 +159,9 @@ class Queue:
 
         await eventually(nothing_left, what="every message is acknowledged")
 
-    async def heartbeats(self) -> list[WorkerHeartbeat]:
+    async def heartbeats(self) -> Heard:
         """A list that grows with each heartbeat of the function's workers."""
-        heard: list[WorkerHeartbeat] = []
+        heard = Heard()
 
         async def hear(message: Any) -> None:
             heard.append(msgspec.json.decode(message.data, type=WorkerHeartbeat))
@@ -186,6 +195,11 @@ class FrameworkProcess:
         return self.process.wait(60)
 
     @property
+    def has_ended(self) -> bool:
+        assert self.process is not None
+        return self.process.poll() is not None
+
+    @property
     def output(self) -> str:
         return self.log.read_text()
 
@@ -213,6 +227,26 @@ class OddFramework:
     process: FrameworkProcess
     calls_file: Path
 
+    @property
+    def socket(self) -> Path:
+        return self.process.socket
+
+    def release(self) -> None:
+        """Ends all calls that sleep, and those to come."""
+        self.calls_file.with_name("release").touch()
+
+    def closed(self) -> list[str]:
+        """The ids of calls whose connection was closed by the worker."""
+        file = self.calls_file.with_name("gone")
+        return file.read_text().split() if file.exists() else []
+
+    def set_healthy(self, healthy: bool) -> None:
+        file = self.calls_file.with_name("unhealthy")
+        if healthy:
+            file.unlink()
+        else:
+            file.touch()
+
     def calls(self, invocation_id: str | None = None) -> list[str]:
         """The ids of all calls, in order; or only those of one id."""
         calls = self.calls_file.read_text().split() if self.calls_file.exists() else []
@@ -236,6 +270,7 @@ def worker_settings(
         "namespace": ECHO.namespace,
         "function": ECHO.name,
         "name": name,
+        "pullSeconds": 0.5,  # an idle worker ends after that
         "framework": msgspec.to_builtins(FrameworkSettings(socketPath=str(socket))),
     }
     return msgspec.convert({**usual, **changes}, WorkerSettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
+from io import BytesIO
 from types import TracebackType
 from typing import Self
 
@@ -79,7 +80,7 @@ class Framework:
             async with (
                 asyncio.timeout(seconds),
                 self._session.post(
-                    url, data=request, headers={"Content-Type": "application/json"}, allow_redirects=False
+                    url, data=BytesIO(request), headers={"Content-Type": "application/json"}, allow_redirects=False
                 ) as response,
             ):
                 return await self._read(response, emit)

@@ -59,10 +59,12 @@ class Tools:
     """Counts ends by state for the metrics; also `retried` and `discarded`."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Invocation:
     delivery: Delivery
     tools: Tools
+    decided: Callable[[Invocation], None]
+    """Called when it is known what the broker will be told."""
     started: datetime | None = None
     _look: asyncio.Event = field(default_factory=asyncio.Event)
     _interruptible: asyncio.Timeout | None = None
@@ -87,6 +89,7 @@ class Invocation:
             beside = [group.create_task(each) for each in (self._attend(), self._watch())]
             try:
                 answer = await self._interruptible_work()
+                self.decided(self)
                 # The broker is told in one place, after the end was published.
                 if answer is None:
                     await self.delivery.acknowledge()

@@ -44,6 +44,9 @@ class Worker:
         self._settings, self._clock = settings, clock
         self._function = Function(settings.namespace, settings.function)
         self._held: dict[str, Invocation] = {}
+        """Invocations by the key of their run, until the broker is told what became of them."""
+        self._open: set[Invocation] = set()
+        """Invocations whose delivery is not answered yet."""
         self._draining = False
         self._over = False
         self._idle_since = clock.now().timestamp()
@@ -51,7 +54,7 @@ class Worker:
         self._log = structlog.get_logger("worker")
         self._broker = Broker(settings.nats, f"worker {settings.namespace}/{settings.name}")
         self._framework = Framework(settings.framework, settings.maxResultBytes)
-        self._readiness = Readiness(self._framework, busy=lambda: bool(self._held), changed=self._changed)
+        self._readiness = Readiness(self._framework, busy=lambda: bool(self._open), changed=self._changed)
         self._ends = Ends(self._broker, self._changed)
         self._outputs = Outputs(self._broker)
         self._puller = Puller(
@@ -66,7 +69,7 @@ class Worker:
         self.metrics = CollectorRegistry()
         outcomes = Counter("worker_invocations", "What became of tries.", ["outcome"], registry=self.metrics)
         running = Gauge("worker_invocations_held", "Invocations that the worker holds.", registry=self.metrics)
-        running.set_function(lambda: len(self._held))
+        running.set_function(lambda: len(self._open))
         self._tools = Tools(
             worker=settings.name,
             broker=self._broker,
@@ -123,7 +126,7 @@ class Worker:
 
     async def drained(self) -> None:
         """Returns when the worker drains, holds nothing, and nothing can come any more; or when it ends."""
-        while not (self._over or (self._draining and not self._held and not self._puller.waiting)):
+        while not (self._over or (self._draining and not self._open and not self._puller.waiting)):
             await self._wait_for_change()
 
     async def _finish(self) -> None:
@@ -132,15 +135,15 @@ class Worker:
             async with asyncio.timeout(max(self._settings.graceSeconds - HAND_BACK_SECONDS, 0)):
                 await self.drained()
                 return
-        for invocation in list(self._held.values()):
+        for invocation in list(self._open):
             invocation.hand_back()
         with suppress(TimeoutError):
             async with asyncio.timeout(HAND_BACK_SECONDS * 0.75):
-                while self._held:
+                while self._open:
                     await self._wait_for_change()
 
     def _take(self, message: Msg) -> None:
-        """Holds a delivered message. It stays held until its delivery is answered."""
+        """Holds a delivered message. A second delivery of a run that is held is not a second run."""
         assert self._runs is not None
         try:
             delivery = Delivery(self._broker, message)
@@ -151,10 +154,16 @@ class Worker:
         if held is not None:
             held.delivery.redelivered(message)
             return
-        invocation = Invocation(delivery, self._tools)
+        invocation = Invocation(delivery, self._tools, decided=self._decided)
         self._held[invocation.key] = invocation
+        self._open.add(invocation)
         self._runs.create_task(self._process(invocation))
         self._changed()
+
+    def _decided(self, invocation: Invocation) -> None:
+        """From now on a delivery of the run is a new one: the broker may send it before it confirms a hand-back."""
+        if self._held.get(invocation.key) is invocation:
+            del self._held[invocation.key]
 
     async def _process(self, invocation: Invocation) -> None:
         try:
@@ -163,7 +172,8 @@ class Worker:
             # A defect must not end the other runs. The broker delivers this one again, up to its limit of attempts.
             self._log.exception("defect", run=str(invocation.delivery.run))
         finally:
-            del self._held[invocation.key]
+            self._decided(invocation)
+            self._open.discard(invocation)
             self._idle_since = self._clock.now().timestamp()
             self._changed()
 
@@ -181,7 +191,7 @@ class Worker:
         await self._change.wait()
 
     def _wants_more(self) -> bool:
-        return not self._draining and not self._readiness.problem and len(self._held) < self._settings.concurrency
+        return not self._draining and not self._readiness.problem and len(self._open) < self._settings.concurrency
 
     def _cancelled(self, key: str) -> None:
         if (invocation := self._held.get(key)) is not None:
@@ -190,7 +200,7 @@ class Worker:
     def _heartbeat(self) -> WorkerHeartbeat:
         problem = self._readiness.problem or self._puller.problem or self._ends.problem
         # A message may still come while a request is open, so a draining worker is not idle before that.
-        idle = not self._held and not (self._draining and self._puller.waiting)
+        idle = not self._open and not (self._draining and self._puller.waiting)
         return WorkerHeartbeat(
             namespace=self._function.namespace,
             function=self._function.name,
