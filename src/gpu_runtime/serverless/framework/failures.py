@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sysconfig
+import os
 import traceback
 from pathlib import Path
 
 from gpu_runtime.serverless.framework.calls import BadInput
 
 LONGEST = 4000
-_NOT_THE_USERS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
+_NOT_THE_USERS = (str(Path(__file__).parent), str(Path(os.__file__).parent), "<frozen")
 
 
 def status_of(error: BaseException) -> int:
@@ -22,7 +22,7 @@ def words(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((*_NOT_THE_USERS, "<frozen"))
+        if not frame.filename.startswith(_NOT_THE_USERS) and "site-packages" not in frame.filename
     ]
     where = f" ({Path(frames[-1].filename).name} line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
     return said.rstrip(": ")[:LONGEST] + where
