@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -17,6 +18,8 @@ LONGEST_ERROR = 4000
 LONGEST_CONTENT_TYPE = 200
 HEADERS_BYTES = 16 * 1024
 
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _response = msgspec.json.Decoder(FrameworkResponse)
 _line = msgspec.json.Decoder(StreamLine)
 
@@ -78,12 +81,8 @@ def _from_json(body: bytes) -> Answer | Failure:
         )
     status = said.statusCode or 200
     headers = said.headers or {}
-    if (size := header_bytes(headers)) > HEADERS_BYTES:
-        return Failure(
-            "framework_answer",
-            f"the headers of the framework's answer have {size} bytes; the limit is {HEADERS_BYTES}",
-            retryable=False,
-        )
+    if problem := _wrong_headers(headers, said.contentType):
+        return Failure("framework_answer", problem, retryable=False)
     answer = Answer(status, said.contentType[:LONGEST_CONTENT_TYPE] or JSON, headers, bytes(said.body))
     if said.error or status >= 400:
         return _failed(status, said.error or "", answer)
@@ -104,8 +103,15 @@ def _failed(status: int, error: str, answer: Answer) -> Failure:
     return Failure("framework_error", words, not 400 <= status < 500, answer)
 
 
-def header_bytes(headers: Mapping[str, str]) -> int:
-    return sum(len(name.encode()) + len(value.encode()) for name, value in headers.items())
+def _wrong_headers(headers: Mapping[str, str], content_type: str) -> str:
+    """Why the headers cannot be passed on to the caller; empty when they can."""
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in headers.items())
+    if size > HEADERS_BYTES:
+        return f"the headers of the framework's answer have {size} bytes; the limit is {HEADERS_BYTES}"
+    for name, value in (*headers.items(), ("contentType", content_type)):
+        if not _HEADER_NAME.fullmatch(name) or _CONTROL.search(value):
+            return f"the framework's answer has a header that is not one of HTTP: {_quoted(repr(name))}"
+    return ""
 
 
 def _quoted(text: str) -> str:

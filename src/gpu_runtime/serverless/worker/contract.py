@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from gpu_runtime.serverless.messages import VERSION, FailureClass, Mode
+
+# 0 means that the framework did not set it.
+Status = Annotated[int, Meta(ge=0, le=599)]
 
 
 class FrameworkRequest(Struct, frozen=True, kw_only=True):
@@ -30,7 +34,7 @@ class FrameworkRequest(Struct, frozen=True, kw_only=True):
 class FrameworkResponse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A JSON answer. An error, or a status of 400 or more, is a failure whatever the HTTP status is."""
 
-    statusCode: int = 200
+    statusCode: Status = 200
     contentType: str = ""
     headers: dict[str, str] | None = None
     body: Raw = Raw(b"null")
@@ -43,7 +47,7 @@ class StreamLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
     error: str | None = None
-    statusCode: int = 0
+    statusCode: Status = 0
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ class Answer:
     is_json: bool = True
 
 
+NO_ANSWER = Answer(502, content_type="", body=b"", is_json=False)
+"""In place of an answer that did not come, or made no sense."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a try failed, and whether another one may cure it."""
@@ -64,4 +72,4 @@ class Failure:
     kind: FailureClass
     error: str
     retryable: bool = True
-    answer: Answer = field(default_factory=lambda: Answer(502, content_type="", body=b"", is_json=False))
+    answer: Answer = NO_ANSWER

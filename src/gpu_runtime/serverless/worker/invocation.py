@@ -22,7 +22,7 @@ from gpu_runtime.serverless.broker import bodies
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
 from gpu_runtime.serverless.messages import InvocationMessage, ResultMessage
-from gpu_runtime.serverless.worker.contract import Answer, Failure, FrameworkRequest
+from gpu_runtime.serverless.worker.contract import NO_ANSWER, Answer, Failure, FrameworkRequest
 from gpu_runtime.serverless.worker.decisions import (
     Ending,
     TryAgain,
@@ -151,7 +151,7 @@ class Invocation:
             except NotReached as error:  # nothing was run, so it is no failed try
                 self.tools.readiness.doubt(str(error))
                 continue
-            if isinstance(outcome, Failure):
+            if isinstance(outcome, Failure) and outcome.answer is NO_ANSWER:
                 self.tools.readiness.doubt()
             return after_a_try(message, self.delivery.attempt, outcome, self.tools.clock.now())
 

@@ -35,6 +35,7 @@ NANOSECONDS = 1_000_000_000
 _pauses = Exponential(0.1, 2.0)
 
 NO_MESSAGES, TIMED_OUT = "404", "408"
+NO_ANSWERS = "the broker does not answer requests for invocations: may the worker's credentials send them?"
 
 
 @dataclass
@@ -51,6 +52,8 @@ class Source:
     """Whether the open request waits for a message. Otherwise it only asks whether there is one."""
     empty: bool = False
     """Whether the last answer was that there is no message."""
+    lost: int = 0
+    """Requests in a row that were not answered."""
     failures: int = 0
     blocked_until: float = 0.0
     problem: str = ""
@@ -126,6 +129,7 @@ class Puller:
     async def _answered(self, source: Source, message: Msg) -> None:
         """A message, or the end of a request."""
         status = (message.headers or {}).get("Status")
+        source.lost = 0
         if status is None:
             source.open_until = None
             self._set_problem(source, "")
@@ -143,9 +147,14 @@ class Puller:
         """After a reconnect the broker has no requests of ours; and an answer may be lost without one."""
         connections = self.broker.nats.stats["reconnects"]
         for source in (self._high, self._normal):
-            if source.open_until is not None and (
-                connections != self._connections or time.monotonic() > source.open_until
-            ):
+            if source.open_until is None:
+                continue
+            reconnected, late = connections != self._connections, time.monotonic() > source.open_until
+            if late and not reconnected:
+                source.lost += 1
+                if source.lost > 1:
+                    self._set_problem(source, NO_ANSWERS)
+            if reconnected or late:
                 source.open_until = None
                 self._closed()
         self._connections = connections

@@ -45,7 +45,7 @@ class Worker:
         self._function = Function(settings.namespace, settings.function)
         self._held: dict[str, Invocation] = {}
         """Invocations by the key of their run, until the broker is told what became of them."""
-        self._open: set[Invocation] = set()
+        self._open: dict[Invocation, asyncio.Task[None]] = {}
         """Invocations whose delivery is not answered yet."""
         self._draining = False
         self._over = False
@@ -141,6 +141,8 @@ class Worker:
             async with asyncio.timeout(HAND_BACK_SECONDS * 0.75):
                 while self._open:
                     await self._wait_for_change()
+        for task in self._open.values():  # the broker does not answer: what is left comes again after the ack wait
+            task.cancel()
 
     def _take(self, message: Msg) -> None:
         """Holds a delivered message. A second delivery of a run that is held is not a second run."""
@@ -156,8 +158,7 @@ class Worker:
             return
         invocation = Invocation(delivery, self._tools, decided=self._decided)
         self._held[invocation.key] = invocation
-        self._open.add(invocation)
-        self._runs.create_task(self._process(invocation))
+        self._open[invocation] = self._runs.create_task(self._process(invocation))
         self._changed()
 
     def _decided(self, invocation: Invocation) -> None:
@@ -173,7 +174,7 @@ class Worker:
             self._log.exception("defect", run=str(invocation.delivery.run))
         finally:
             self._decided(invocation)
-            self._open.discard(invocation)
+            self._open.pop(invocation, None)
             self._idle_since = self._clock.now().timestamp()
             self._changed()
 

@@ -271,3 +271,13 @@ async def test_a_flood_of_output_does_not_hold_up_the_run(
     async with running_worker(server, framework.socket, concurrency=10):
         for run in runs:
             assert (await queue.wait_for_end(run)).state == "succeeded"
+
+
+async def test_a_worker_ends_in_its_grace_although_the_broker_is_away(
+    server: NatsServer, queue: Queue, framework: OddFramework, tmp_path: Path
+) -> None:
+    with worker_process(server, framework.socket, tmp_path, graceSeconds=3) as worker:
+        await queue.submit("inv", SLEEP)
+        await eventually(framework.calls, what="the call")
+        server.kill()
+        assert await asyncio.to_thread(worker.stop, signal.SIGTERM) == 0
