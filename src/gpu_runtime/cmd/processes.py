@@ -89,4 +89,14 @@ WORKER = Process(
     kubernetes=False,
 )
 
-PROCESSES = {process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, PROXY, WORKER)}
+RESULT_STORE = Process(
+    name="result-store",
+    summary="Run the store of results of invocations.",
+    main="gpu_runtime.cmd.result_store:main",
+    settings="gpu_runtime.config.result_store:ResultStoreSettings",
+    kubernetes=False,
+    up=InUp(),
+    cluster=InCluster(),
+)
+
+PROCESSES = {process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, RESULT_STORE, PROXY, WORKER)}

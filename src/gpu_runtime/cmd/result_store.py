@@ -43,7 +43,7 @@ async def main(settings: ResultStoreSettings, process: ProcessContext) -> None:
 
 async def _work(settings: ResultStoreSettings, process: ProcessContext, store: ResultStore, broker: Broker) -> None:
     metrics = Metrics()
-    copies = consumers(store, broker, metrics)
+    copies = consumers(store, broker, metrics, settings.ackWaitSeconds)
     state: dict[str, str | None] = {"database": "not opened yet"}
 
     def checks() -> Mapping[str, str | None]:

@@ -18,6 +18,9 @@ class ResultStoreSettings(Struct, frozen=True, kw_only=True):
     health: Health = Health(port=8085)
     nats: NatsSettings = NatsSettings()
     results: ResultsSettings = ResultsSettings()
+    ackWaitSeconds: Annotated[
+        int, Meta(ge=1, le=600, description="After this time another replica stores the batch of one that died.")
+    ] = 30
     keepSeconds: Annotated[
         int,
         Meta(
@@ -31,7 +34,7 @@ class ResultStoreSettings(Struct, frozen=True, kw_only=True):
         Meta(ge=0, description="How long the database keeps a run after its end. An id can be used again after it."),
     ] = 30 * 86400
     retentionBytes: Annotated[
-        int | None,
+        int,
         Meta(ge=1024**2, description="Size of all records. Above it the oldest are deleted, if keepSeconds is over."),
     ] = 20 * 1024**3
     housekeepingSeconds: Annotated[int, Meta(ge=1, description="How often old records are looked for.")] = 60

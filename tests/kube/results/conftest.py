@@ -9,7 +9,12 @@ import pytest
 from equipment.postgres import PostgresServer, running_postgres
 from equipment.results import ResultDatabase
 
-pytest.register_assert_rewrite("local.results.test_contract", "local.results.test_schema")
+pytest.register_assert_rewrite(
+    "local.results.test_consuming",
+    "local.results.test_contract",
+    "local.results.test_housekeeping",
+    "local.results.test_schema",
+)
 
 
 @pytest.fixture(scope="package")

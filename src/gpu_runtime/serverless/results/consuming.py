@@ -40,10 +40,11 @@ class Consumer:
         stream: str,
         name: str,
         read: Callable[[Delivery], Batch],
+        ack_wait_seconds: int,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._store, self._broker, self._metrics, self._clock = store, broker, metrics, clock
-        self._stream, self.name, self._read = stream, name, read
+        self._stream, self.name, self._read, self._ack_wait_seconds = stream, name, read, ack_wait_seconds
         self.broker_problem: str | None = "not consuming yet"
         self.database_problem: str | None = None
         self._log = structlog.get_logger("result-store").bind(consumer=name)
@@ -53,7 +54,10 @@ class Consumer:
         backoff = JitteredBackoff(RETRY)
         while True:
             try:
-                async with pulling(self._broker, self._stream, self.name) as consumer, asyncio.TaskGroup() as tasks:
+                async with (
+                    pulling(self._broker, self._stream, self.name, self._ack_wait_seconds) as consumer,
+                    asyncio.TaskGroup() as tasks,
+                ):
                     self.broker_problem = None
                     backoff.reset()
                     tasks.create_task(self._copy(consumer))
@@ -132,8 +136,11 @@ class Consumer:
             self._metrics.delay.labels(self.name).observe(max(0.0, (now - each.stored_at).total_seconds()))
 
 
-def consumers(store: ResultStore, broker: Broker, metrics: Metrics) -> list[Consumer]:
+def consumers(store: ResultStore, broker: Broker, metrics: Metrics, ack_wait_seconds: int) -> list[Consumer]:
     return [
-        Consumer(store, broker, metrics, stream=INVOCATIONS, name="result-store-inv", read=read_invocation),
-        Consumer(store, broker, metrics, stream=RESULTS, name="result-store-res", read=read_end),
+        Consumer(store, broker, metrics, stream=stream, name=name, read=read, ack_wait_seconds=ack_wait_seconds)
+        for stream, name, read in (
+            (INVOCATIONS, "result-store-inv", read_invocation),
+            (RESULTS, "result-store-res", read_end),
+        )
     ]

@@ -36,7 +36,7 @@ class Limits:
 
     broker_keep: timedelta
     database_keep: timedelta
-    database_bytes: int | None
+    database_bytes: int
     purges_per_second: int
     every: timedelta
 
@@ -119,7 +119,7 @@ class Housekeeping:
 
     async def _delete_excess(self) -> None:
         size = await self._store.size()
-        while self._limits.database_bytes is not None and size > self._limits.database_bytes:
+        while size > self._limits.database_bytes:
             deleted = await self._store.delete_oldest(DELETE_BATCH)
             if not deleted:
                 self._log.warning("the database is too large, and nothing in it may be deleted yet", bytes=size)

@@ -15,6 +15,7 @@ from nats.errors import Error
 
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError, NoAnswer, NotConfigured
+from gpu_runtime.serverless.following import reconnects
 from gpu_runtime.serverless.results.deliveries import Delivery
 
 BATCH_MESSAGES = 256
@@ -22,9 +23,10 @@ BATCH_BYTES = 16 * 1024**2
 """Messages may have 1 MiB: a batch must fit into memory."""
 EXPIRES_SECONDS = 10.0
 LATE_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+"""How often an idle consumer looks whether its request is still good."""
 ACKNOWLEDGE = "$JS.ACK."
 """Where the reply address of each stored message begins. Messages about a request have none."""
-ACK_WAIT_SECONDS = 30
 NANOSECONDS = 1_000_000_000
 
 
@@ -37,11 +39,12 @@ class PullConsumer:
         self._inbox = ""
         self._wanted = 0
         self._until = 0.0
+        self._connection = -1
 
     async def batch(self) -> list[Msg]:
         """At least one message. NotConfigured: the consumer is gone."""
         while True:
-            if self._wanted <= 0 or time.monotonic() > self._until:
+            if self._wanted <= 0 or time.monotonic() > self._until or reconnects(self._broker) != self._connection:
                 await self._request()
             messages = await self._arrived()
             if messages:
@@ -69,6 +72,7 @@ class PullConsumer:
         await self._broker.connected()
         request = {"batch": BATCH_MESSAGES, "max_bytes": BATCH_BYTES, "expires": int(EXPIRES_SECONDS * NANOSECONDS)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
+        self._connection = reconnects(self._broker)
         try:
             await self._broker.nats.publish(subject, json.dumps(request).encode(), reply=self._inbox)
         except (Error, OSError) as error:
@@ -78,7 +82,7 @@ class PullConsumer:
 
     async def _arrived(self) -> list[Msg]:
         try:
-            async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
+            async with asyncio.timeout(LOOK_SECONDS):
                 messages = [await self._received.get()]
         except TimeoutError:
             return []
@@ -115,14 +119,14 @@ class PullConsumer:
 
 
 @asynccontextmanager
-async def pulling(broker: Broker, stream: str, name: str) -> AsyncIterator[PullConsumer]:
+async def pulling(broker: Broker, stream: str, name: str, ack_wait_seconds: int) -> AsyncIterator[PullConsumer]:
     """The consumer, created if it does not exist. NotConfigured: the stream does not exist yet."""
     await broker.connected()
     config = {
         "name": name,
         "durable_name": name,
         "ack_policy": "explicit",
-        "ack_wait": ACK_WAIT_SECONDS * NANOSECONDS,
+        "ack_wait": ack_wait_seconds * NANOSECONDS,
         "deliver_policy": "all",
         "max_deliver": -1,
         "max_ack_pending": 4 * BATCH_MESSAGES,

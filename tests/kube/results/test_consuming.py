@@ -1,0 +1,3 @@
+"""From the broker into PostgreSQL."""
+
+from local.results.test_consuming import *  # noqa: F403
