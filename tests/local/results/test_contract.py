@@ -387,7 +387,7 @@ async def test_retention_deletes_only_what_is_purged_and_old(store: ResultStore)
         await finish(store, a_run(f"inv-{number}"), at(number), purged=number != 1)
     await store.save_body(a_run("inv-0"), "result", b"abc")
 
-    deleted = await store.delete_oldest(100, at(3))
+    deleted = await store.delete_oldest(100, ended_before=at(3))
 
     assert (deleted.runs, deleted.dead_letters) == (2, 0)
     left = (await store.list_runs(RunQuery())).items

@@ -150,8 +150,11 @@ class ResultStore(ResultReader, Protocol):
     async def mark_purged(self, runs: Sequence[Run]) -> None:
         """Their copies are gone from the broker: `finished` does not return them again."""
 
-    async def delete_oldest(self, limit: int, ended_before: datetime | None = None) -> Deleted:
-        """Deletes runs that are purged from the broker, and dead letters; those that ended first."""
+    async def delete_oldest(
+        self, limit: int, *, ended_before: datetime | None = None, size: int | None = None
+    ) -> Deleted:
+        """Deletes runs that are purged from the broker, and dead letters: those that ended first, and no more than
+        `limit`, nor more than it takes to delete `size` bytes."""
 
     async def size(self) -> int:
         """Bytes of all records, without what the database adds to them."""

@@ -113,14 +113,16 @@ class Housekeeping:
 
     async def _delete_old(self) -> bool:
         """Whether there may be more."""
-        deleted = await self._store.delete_oldest(DELETE_BATCH, self._clock.now() - self._limits.database_keep)
+        deleted = await self._store.delete_oldest(
+            DELETE_BATCH, ended_before=self._clock.now() - self._limits.database_keep
+        )
         self._metrics.deleted.labels("age").inc(deleted.runs + deleted.dead_letters)
         return bool(deleted)
 
     async def _delete_excess(self) -> None:
         size = await self._store.size()
         while size > self._limits.database_bytes:
-            deleted = await self._store.delete_oldest(DELETE_BATCH)
+            deleted = await self._store.delete_oldest(DELETE_BATCH, size=size - self._limits.database_bytes)
             if not deleted:
                 self._log.warning("the database is too large, and nothing in it may be deleted yet", bytes=size)
                 break

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
+from typing import NamedTuple
 
 from gpu_runtime.serverless.results import paging, rows, statements
 from gpu_runtime.serverless.results.base import Batch, BodyPart, DeadLetterQuery, Deleted, FinishedRun, RunQuery
@@ -100,6 +102,7 @@ class Store(Reader):
 
     async def migrate(self) -> None:
         await self._database.migrate(MIGRATIONS)
+        self._compatible = True
 
     async def save(self, batch: Batch) -> None:
         # Sorted: two writers that touch the same rows in the same order cannot wait for each other.
@@ -133,27 +136,47 @@ class Store(Reader):
     async def mark_purged(self, runs: Sequence[Run]) -> None:
         await self._database.write([Statement(statements.MARK_PURGED, sorted(rows.key(run) for run in runs))])
 
-    async def delete_oldest(self, limit: int, ended_before: datetime | None = None) -> Deleted:
+    async def delete_oldest(
+        self, limit: int, *, ended_before: datetime | None = None, size: int | None = None
+    ) -> Deleted:
         before = rows.to_micros(ended_before or END_OF_TIME)
-        runs = await self._fetch(statements.OLDEST_RUNS, before, limit)
-        letters = await self._fetch(statements.OLDEST_DEAD_LETTERS, before, limit)
-        # Of both kinds together, those that ended first.
-        oldest = sorted(
-            [*((row[4], row) for row in runs), *((row[1], row) for row in letters)], key=lambda pair: pair[0]
-        )
-        chosen = {id(row) for _, row in oldest[:limit]}
-        runs, letters = [row for row in runs if id(row) in chosen], [row for row in letters if id(row) in chosen]
-        keys = sorted(tuple(row[:4]) for row in runs)
+        runs = [
+            _Old(row[4], int(row[5]), run=tuple(row[:4]))
+            for row in await self._fetch(statements.OLDEST_RUNS, before, limit)
+        ]
+        letters = [
+            _Old(row[1], int(row[2]), letter=row[0])
+            for row in await self._fetch(statements.OLDEST_DEAD_LETTERS, before, limit)
+        ]
+        oldest = _first(sorted([*runs, *letters], key=lambda each: each.ended_at)[:limit], size)
+        keys = sorted(each.run for each in oldest if each.run is not None)
+        ids = sorted(each.letter for each in oldest if each.letter is not None)
         changes = [Statement(sql, keys) for sql in statements.DELETE_RUN if keys]
-        if letters:
-            changes.append(Statement(statements.DELETE_DEAD_LETTER, sorted((row[0],) for row in letters)))
+        if ids:
+            changes.append(Statement(statements.DELETE_DEAD_LETTER, [(letter,) for letter in ids]))
         if changes:
             await self._database.write(changes)
-        size = sum(int(row[5]) for row in runs) + sum(int(row[2]) for row in letters)
-        return Deleted(len(runs), len(letters), size)
+        return Deleted(len(keys), len(ids), sum(each.size for each in oldest))
 
     async def size(self) -> int:
         return int((await self._fetch(statements.SIZE))[0][0])
+
+
+class _Old(NamedTuple):
+    """A run or a dead letter that may be deleted."""
+
+    ended_at: int
+    size: int
+    run: tuple[Value, ...] | None = None
+    letter: str | None = None
+
+
+def _first(oldest: list[_Old], size: int | None) -> list[_Old]:
+    """As many as have this size together; all if there is no size."""
+    for count, so_far in enumerate(accumulate(each.size for each in oldest), 1):
+        if size is not None and so_far >= size:
+            return oldest[:count]
+    return oldest
 
 
 def _sql(sql: str, values: list[Value]) -> tuple[str, *tuple[Value, ...]]:

@@ -1,0 +1,3 @@
+"""On PostgreSQL."""
+
+from local.results.test_housekeeping import *  # noqa: F403

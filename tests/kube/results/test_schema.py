@@ -1,0 +1,3 @@
+"""On PostgreSQL."""
+
+from local.results.test_schema import *  # noqa: F403
