@@ -27,6 +27,15 @@ class Died:
 
 
 @dataclass(frozen=True)
+class Unready:
+    """The process has reported the problem for `seconds` and is stopped, to be restarted."""
+
+    name: str
+    seconds: float
+    problem: str
+
+
+@dataclass(frozen=True)
 class Ended:
     """The process was stopped, which took `seconds`. `killed`: it did not end in time after SIGTERM."""
 
@@ -36,7 +45,7 @@ class Ended:
     leftover: bool = False
 
 
-Event = Ready | Died | Ended
+Event = Ready | Died | Unready | Ended
 
 
 class StartFailed(Exception):

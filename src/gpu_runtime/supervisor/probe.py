@@ -12,17 +12,21 @@ import msgspec
 
 TIMEOUT_SECONDS = 2.0
 LARGEST_ANSWER = 256 * 1024
+SILENT = "does not answer"
 
 
 class _Answer(msgspec.Struct):
+    """The problems that our own processes report, or the one that nats-server reports."""
+
     problems: dict[str, str] = {}
+    error: str = ""
 
 
 async def problem(url: str) -> str | None:
-    """None when the process at `url` is ready; else the problem that it reports, or "does not answer"."""
+    """None when the process at `url` is ready; else the problem that it reports, or SILENT."""
     answer = await _ask(url)
     if answer is None:
-        return "does not answer"
+        return SILENT
     status, body = answer
     return None if status == 200 else _missing(status, body)
 
@@ -59,10 +63,10 @@ async def _get(url: str) -> tuple[int, bytes]:
 
 def _missing(status: int, body: bytes) -> str:
     try:
-        problems = msgspec.json.decode(body, type=_Answer).problems
+        answer = msgspec.json.decode(body, type=_Answer)
     except msgspec.DecodeError:
-        problems = {}
-    return "; ".join(f"{name}: {text}" for name, text in problems.items()) or f"answers {status}"
+        answer = _Answer()
+    return "; ".join(f"{name}: {text}" for name, text in answer.problems.items()) or answer.error or f"answers {status}"
 
 
 @cache

