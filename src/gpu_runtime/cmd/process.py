@@ -19,7 +19,7 @@ Settings = Mapping[str, object]
 Urls = Mapping[str, str]
 """The URL of each process that serves HTTP, by the name of the process.
 
-`broker` is the broker's URL inside pods of the embedded cluster; empty on another cluster, which `up` does not know.
+`broker` is the URL of the broker of `up` inside pods of its cluster. It is empty if `up` runs none, or no cluster.
 """
 
 

@@ -38,7 +38,7 @@ CONTROLLER_MANAGER = Process(
         settings=lambda urls: {
             "units": {"accessURL": urls["proxy"] + "/units/{namespace}/{name}/"},
             "storage": {"accessURL": urls["proxy"] + "/storages/{namespace}/{name}/"},
-            "serverless": {"brokerURL": urls.get("broker", "")},
+            **({"serverless": {"brokerURL": urls["broker"]}} if urls["broker"] else {}),
         }
     ),
     cluster=InCluster(),

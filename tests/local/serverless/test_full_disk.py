@@ -44,7 +44,7 @@ async def supervised_broker(folder: Path, told: list[Event]) -> AsyncIterator[tu
     client, health = free_ports(2)
     broker = LocalBroker(layout, Ports(kubernetes=0, http={}, health={}, broker=client, brokerHealth=health))
     broker.write()
-    settings = NatsSettings(url=broker.url, credentialsFile=str(broker.credentials("runtime-api")))
+    settings = NatsSettings(url=broker.url, credentialsFile=str(broker.files.credentials("runtime-api")))
     with small_disk(folder / "broker" / "store", DISK_BYTES) as disk:
         program = broker.program()
         assert program.unready_seconds is not None

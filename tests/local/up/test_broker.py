@@ -55,7 +55,7 @@ def broker_of(up: Up) -> LocalBroker:
 
 def settings_of(up: Up) -> NatsSettings:
     broker = broker_of(up)
-    return NatsSettings(url=broker.url, credentialsFile=str(broker.credentials("runtime-api")))
+    return NatsSettings(url=broker.url, credentialsFile=str(broker.files.credentials("runtime-api")))
 
 
 async def make_streams(up: Up) -> None:
@@ -70,7 +70,7 @@ async def is_stored(up: Up, run: Run) -> bool:
 
 def store_from_a_pod(up: Up, folder: Path, run: Run) -> None:
     """Runs a pod that stores the end of the run with the credentials of a worker."""
-    signer = AccountSigner.read(broker_of(up).signing_key)
+    signer = AccountSigner.read(broker_of(up).files.signing_key)
     credentials = worker_credentials(signer, run.function, issued=int(time.time()))
     environment = {"CREDENTIALS": credentials.text, "SUBJECT": subjects.ended(run)}
     pod = {

@@ -17,6 +17,7 @@ from typing import Any
 from gpu_runtime.api.v1alpha1.namespaces import SYSTEM_NAMESPACE
 from gpu_runtime.cmd.up.layout import LOOPBACK, Layout, Ports
 from gpu_runtime.errors import ConfigError
+from gpu_runtime.serverless.credentials.files import CredentialFiles
 from gpu_runtime.supervisor.files import write_private
 from gpu_runtime.supervisor.program import Program
 
@@ -52,42 +53,25 @@ class LocalBroker:
         return self._folder / "nats.conf"
 
     @property
-    def signing_key(self) -> Path:
-        """Signs the credentials of workers."""
-        return self._folder / "workers.signing-key"
-
-    def credentials(self, process: str) -> Path:
-        return self._folder / f"{process}.creds"
+    def files(self) -> CredentialFiles:
+        return CredentialFiles(self._folder)
 
     def settings(self, process: str) -> dict[str, Any]:
         """The settings `nats` of a process."""
-        return {"url": self.url, "credentialsFile": str(self.credentials(process))}
+        return {"url": self.url, "credentialsFile": str(self.files.credentials(process))}
 
     def write(self) -> None:
-        """Writes the configuration and all credentials. The keys are made once: workers hold credentials for long."""
-        from gpu_runtime.serverless.credentials.keyring import ROLES, KeyRing  # noqa: PLC0415  slow import: cryptography
-        from gpu_runtime.serverless.credentials.nkeys import InvalidKey  # noqa: PLC0415
-
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        path = self._folder / "keys.json"
-        try:
-            keys = KeyRing.decode(path.read_bytes())
-        except FileNotFoundError:
-            keys = KeyRing.generate(issued=int(time.time()))
-            write_private(path, keys.encode())
-        except InvalidKey as error:
-            raise ConfigError(f"{path}: {error}") from error
-        for role in ROLES:
-            write_private(self.credentials(role), keys.role_credentials(role).text.encode())
-        write_private(self.signing_key, keys.worker_signer().text.encode())
-        write_private(self.config, configuration(self.ports, self._folder / "store", keys.server_accounts()).encode())
+        """Writes the configuration and all credentials."""
+        self.files.write(issued=int(time.time()))
+        content = configuration(self.ports, self._folder / "store", self.files.accounts.name)
+        write_private(self.config, content.encode())
 
     def program(self) -> Program:
         return Program(
             name=BROKER,
             command=(str(server_program()), "--config", str(self.config)),
             health=f"http://{LOOPBACK}:{self.ports.brokerHealth}/healthz",
-            files=(self.config,),
+            files=(self.config, self.files.accounts),
             environment={"NATS_SERVER_VERSION": _server_version()},
             address=self.url,
             # After a failed write a stream stores nothing until nats-server restarts, also when the disk has space.
@@ -99,7 +83,7 @@ class LocalBroker:
         return self.layout.root / BROKER
 
 
-def configuration(ports: Ports, store: Path, accounts: str) -> str:
+def configuration(ports: Ports, store: Path, accounts_file: str) -> str:
     """The configuration of nats-server. A message is answered after it is on disk."""
     return f"""# Written by `gpu-runtime up` at every start.
 server_name: gpu-runtime
@@ -114,7 +98,7 @@ jetstream {{
   max_file_store: {STORE_BYTES}
   max_memory_store: {MEMORY_BYTES}
 }}
-{accounts}
+include "{accounts_file}"
 """
 
 

@@ -20,7 +20,13 @@ COMMAND = (sys.executable, "-m", "gpu_runtime.cli")
 
 
 def cluster(
-    layout: Layout, ports: Ports, gpus: int | None, shown: tuple[str, ...], prepare: Callable[[], Awaitable[None]]
+    layout: Layout,
+    ports: Ports,
+    gpus: int | None,
+    shown: tuple[str, ...],
+    prepare: Callable[[], Awaitable[None]],
+    *,
+    own_broker: bool = True,
 ) -> Program:
     """The embedded cluster. Processes that depend on it start when its API answers and `prepare` is done."""
     wanted = ("--gpus", str(gpus)) if gpus is not None else ()
@@ -30,7 +36,9 @@ def cluster(
         command=(*COMMAND, CLUSTER, "--data-dir", str(layout.root), "--port", str(ports.kubernetes), *wanted, *folders),
         health=f"{kubernetes_url(ports)}/readyz",
         serves=f"{kubernetes_url(ports)}/livez",
-        after=(BROKER,),  # stopped before the broker: workers finish and acknowledge their invocations
+        after=(BROKER,)
+        if own_broker
+        else (),  # stopped before the broker: workers finish and acknowledge their invocations
         prepare=prepare,
         environment=_version(),
         address=kubernetes_url(ports),
@@ -50,21 +58,30 @@ def what_the_machine_allows(log: Path) -> list[str]:
 
 
 def product(
-    processes: Iterable[Process], settings: Mapping[str, Path], kubeconfig: Path, ports: Ports, *, own_cluster: bool
+    processes: Iterable[Process],
+    settings: Mapping[str, Path],
+    kubeconfig: Path,
+    ports: Ports,
+    *,
+    own_cluster: bool,
+    own_broker: bool = True,
 ) -> list[Program]:
-    """The processes of the product. With `own_cluster`, those that use Kubernetes wait for the embedded cluster."""
-    return [_program(process, settings[process.name], kubeconfig, ports, own_cluster) for process in processes]
+    """The processes of the product. They wait for the embedded cluster and the broker, if `up` runs them."""
+
+    def after(process: Process) -> tuple[str, ...]:
+        cluster = (CLUSTER,) if process.kubernetes and own_cluster else ()
+        return (*cluster, *((BROKER,) if process.broker and own_broker else ()))
+
+    return [_program(each, settings[each.name], kubeconfig, ports, after(each)) for each in processes]
 
 
-def _program(process: Process, settings: Path, kubeconfig: Path, ports: Ports, own_cluster: bool) -> Program:
+def _program(process: Process, settings: Path, kubeconfig: Path, ports: Ports, after: tuple[str, ...]) -> Program:
     cluster_option = ("--kubeconfig", str(kubeconfig)) if process.kubernetes else ()
-    after_cluster = (CLUSTER,) if process.kubernetes and own_cluster else ()
-    after_broker = (BROKER,) if process.broker else ()
     return Program(
         name=process.name,
         command=(*COMMAND, process.name, "--config", str(settings), *cluster_option),
         health=f"http://{LOOPBACK}:{ports.health[process.name]}/readyz",
-        after=(*after_cluster, *after_broker, *(process.up.after if process.up is not None else ())),
+        after=(*after, *(process.up.after if process.up is not None else ())),
         files=(settings,),
         environment=_version(),
         address=ports.urls().get(process.name, ""),

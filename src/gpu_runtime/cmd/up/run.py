@@ -20,7 +20,7 @@ from gpu_runtime.cmd.up.broker import LocalBroker
 from gpu_runtime.cmd.up.layout import Installation, Layout, Ports
 from gpu_runtime.cmd.up.ports import choose
 from gpu_runtime.cmd.up.programs import CLUSTER, cluster, product, what_the_machine_allows
-from gpu_runtime.cmd.up.settings import write_settings
+from gpu_runtime.cmd.up.settings import names_broker, write_settings
 from gpu_runtime.errors import ConfigError
 from gpu_runtime.local.node.hidden import ShownFolder
 from gpu_runtime.supervisor.events import StartFailed
@@ -113,17 +113,21 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     own_cluster = options.kubeconfig is None
     ports = choose(options.port, processes, before.ports if before else None, _kept(layout))
     kubeconfig = options.kubeconfig.absolute() if options.kubeconfig is not None else layout.kubeconfig
-    broker = LocalBroker(layout, ports)
+    broker = None if names_broker(processes, options.config) else LocalBroker(layout, ports)
     with _writing(layout):
-        broker.write()
+        if broker is not None:
+            broker.write()
         settings = write_settings(folder, processes, options.config, ports, broker, own_cluster=own_cluster)
         layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
-    programs = [broker.program(), *product(processes, settings, kubeconfig, ports, own_cluster=own_cluster)]
+    own_broker = broker is not None
+    programs = product(processes, settings, kubeconfig, ports, own_cluster=own_cluster, own_broker=own_broker)
+    if broker is not None:
+        programs = [broker.program(), *programs]
     if not own_cluster:
         await _install(kubeconfig, loading)
         return ports, kubeconfig, programs
-    install = partial(_install, kubeconfig, loading, ports.broker)
-    embedded = cluster(layout, ports, options.gpus, options.shown, prepare=install)
+    prepare = partial(_install, kubeconfig, loading, ports.broker if own_broker else None)
+    embedded = cluster(layout, ports, options.gpus, options.shown, prepare, own_broker=own_broker)
     return ports, kubeconfig, [embedded, *programs]
 
 

@@ -35,10 +35,16 @@ def overrides(
     if broker is not None and process.broker:
         ours["nats"] = broker.settings(process.name)
     if broker is not None and process.signs_workers:
-        ours["signingKeyFile"] = str(broker.signing_key)
+        ours["signingKeyFile"] = str(broker.files.signing_key)
     ours = merged(ours, process.settings_on_one_machine())
     urls = {**ports.urls(), BROKER: broker.url_in_pods if broker is not None and own_cluster else ""}
     return merged(ours, process.up.settings(urls)) if process.up is not None else ours
+
+
+def names_broker(processes: Iterable[Process], given: Path | None) -> bool:
+    """Whether the user's settings name a broker: then `up` runs none."""
+    files = [_given(process, given) for process in processes if process.broker] if given is not None else []
+    return any(isinstance(nats := file.get("nats"), dict) and nats.get("url") for file in files)
 
 
 def write_settings(

@@ -9,10 +9,9 @@ from typing import Any
 from gpu_runtime.config.nats import StreamSettings
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
+from gpu_runtime.serverless.stream_names import BODIES, INVOCATIONS, RESULTS
 
-INVOCATIONS = "INVOCATIONS"
-RESULTS = "RESULTS"
-BODIES = "BODIES"
+__all__ = ["BODIES", "INVOCATIONS", "RESULTS", "compare", "ensure", "missing", "read", "wanted"]
 
 NOT_FOUND = 10059
 ALREADY_THERE = 10058

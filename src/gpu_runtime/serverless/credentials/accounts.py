@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_runtime.serverless.broker.streams import BODIES, INVOCATIONS, RESULTS
+from gpu_runtime.serverless.stream_names import BODIES, INVOCATIONS, RESULTS
 
 SERVICES = (
     f"$JS.ACK.{INVOCATIONS}.>",

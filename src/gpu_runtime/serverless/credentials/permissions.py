@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from gpu_runtime.serverless import subjects
-from gpu_runtime.serverless.broker.streams import BODIES, INVOCATIONS, RESULTS
+from gpu_runtime.serverless.stream_names import BODIES, INVOCATIONS, RESULTS
 from gpu_runtime.serverless.subjects import Function, Priority
 
 Role = Literal["runtime-api", "activator", "result-store"]
