@@ -35,7 +35,10 @@ class Consumers:
             name = subjects.consumer(function, priority)
             if name not in self._known:
                 config = self._config(function, priority)
-                await self._ask(f"CREATE.{INVOCATIONS}.{name}.{config['filter_subject']}", {"config": config})
+                await self._ask(
+                    f"CREATE.{INVOCATIONS}.{name}.{config['filter_subject']}",
+                    {"stream_name": INVOCATIONS, "config": config},
+                )
                 self._known.add(name)
 
     async def remove(self, function: Function) -> None:
@@ -88,7 +91,7 @@ class Consumers:
         }
 
     async def _ask(self, request: str, body: Mapping[str, Any], *, allowed: int | None = None) -> dict[str, Any]:
-        content = json.dumps({"stream_name": INVOCATIONS, **body}).encode()
+        content = json.dumps(body).encode()
         answer: dict[str, Any] = json.loads((await self._broker.request(f"$JS.API.CONSUMER.{request}", content)).data)
         problem = answer.get("error")
         if problem is not None and problem.get("err_code") != allowed:

@@ -50,9 +50,7 @@ class Ender:
     async def end_all(self, runs: Sequence[Run], ending: Ending) -> None:
         """Ends these runs, and tells workers that still work on one. BrokerError when one could not be ended."""
         for start in range(0, len(runs), AT_ONCE):
-            async with asyncio.TaskGroup() as group:
-                for run in runs[start : start + AT_ONCE]:
-                    group.create_task(self.end(run, ending))
+            await asyncio.gather(*(self.end(run, ending) for run in runs[start : start + AT_ONCE]))
 
     async def end(self, run: Run, ending: Ending) -> bool:
         """Whether this call ended the run. False: it had an end already."""

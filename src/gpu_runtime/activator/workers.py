@@ -128,7 +128,7 @@ class Workers:
         return live  # another activator, or a lost answer
 
     async def _drain(self, unit: GPUUnit, function: GPUFunction) -> None:
-        """Tells the worker to take no more. The message may be lost: it is sent until the worker says that it drains."""
+        """Tells the worker to take no more. The message may be lost: it is sent until the worker says so."""
         name = Function(*function.metadata.key)
         with suppress(Error, OSError):
             await self.broker.nats.publish(subjects.control(name, unit.metadata.name), encode(Control()))

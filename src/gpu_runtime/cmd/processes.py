@@ -81,6 +81,27 @@ PROXY = Process(
     up=InUp(port=10, variable="GPU_RUNTIME_UNITS_URL", pages={"Units": "/units/NAMESPACE/NAME/"}),
 )
 
+ACTIVATOR = Process(
+    name="activator",
+    summary="Run the activator: starts and stops the workers of serverless functions.",
+    main="gpu_runtime.cmd.activator:main",
+    settings="gpu_runtime.config.activator:ActivatorSettings",
+    lease="activator.lokiwager.io",
+    rules=(
+        Rule(GROUP, ("gpufunctions",), (*READ, "patch")),
+        Rule(GROUP, ("gpufunctions/status", "gpufunctions/finalizers"), ("update",)),
+        Rule(GROUP, ("gpuunits",), (*READ, "create", "patch", "delete")),
+        Rule("", ("configmaps",), (*READ, "create", "delete")),
+        # No list and no watch: it reads only the Secrets that it made itself.
+        Rule("", ("secrets",), ("get", "create", "patch", "delete")),
+        Rule("", ("nodes", "namespaces"), READ),
+        Rule("", ("events",), ("create", "patch")),
+    ),
+    namespaced_rules={SYSTEM_NAMESPACE: (Rule(GROUP, ("operations",), (*READ, "create", "update", "delete")),)},
+    up=InUp(),
+    cluster=InCluster(),
+)
+
 WORKER = Process(
     name="worker",
     summary="Run the invocations of a serverless function, beside the user's framework.",
@@ -99,4 +120,6 @@ RESULT_STORE = Process(
     cluster=InCluster(),
 )
 
-PROCESSES = {process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, RESULT_STORE, PROXY, WORKER)}
+PROCESSES = {
+    process.name: process for process in (CONTROLLER_MANAGER, RUNTIME_API, ACTIVATOR, RESULT_STORE, PROXY, WORKER)
+}
