@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 
 from gpu_runtime.activator.registration import Activator, add_functions
+from gpu_runtime.activator.signer import WorkerSigner
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.cmd.processes import ACTIVATOR
 from gpu_runtime.config.activator import ActivatorSettings
@@ -44,7 +45,8 @@ def build(client: Client, broker: Broker, settings: ActivatorSettings) -> tuple[
         election=Election(client, lease, identity) if settings.leaderElection.enabled else None,
         recorder=recorder,
     )
-    return manager, add_functions(manager, broker, settings, recorder=recorder)
+    signer = WorkerSigner.read(settings.signingKeyFile)
+    return manager, add_functions(manager, broker, settings, signer=signer, recorder=recorder)
 
 
 def checks(activator: Activator, broker: Broker) -> Mapping[str, str | None]:
