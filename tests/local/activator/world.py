@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,9 +17,9 @@ from equipment.nats import NatsServer
 from equipment.waiting import eventually
 from gpu_runtime.activator.credentials import Signer
 from gpu_runtime.activator.registration import Activator, add_functions
-from gpu_runtime.api.meta.object import Key
+from gpu_runtime.api.meta.object import Key, Object
 from gpu_runtime.config.activator import ActivatorSettings
-from gpu_runtime.kube import Manager, Recorder, Result
+from gpu_runtime.kube import Manager, Recorder, Resource, Result
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.publishing import last, publish_once
@@ -34,6 +34,7 @@ from gpu_runtime.serverless.messages import (
 )
 from gpu_runtime.serverless.subjects import Function, Priority, Run
 
+T = TypeVar("T", bound=Object)
 NAMESPACE = "runtime-instance"
 KEY = Key(NAMESPACE, "echo")
 ECHO = Function(*KEY)
@@ -47,10 +48,23 @@ def function(**spec: Any) -> Builder:
     return a_function("echo").with_uid("echo-uid").spec(**wanted)
 
 
+class Api(MemoryApi):
+    """Gives each object that is created again another UID, as a server does."""
+
+    created = 0
+
+    async def create(self, resource: Resource[T], obj: Object) -> T:
+        made = await super().create(resource, obj)
+        self.created += 1
+        document = self.objects[resource.kind, made.metadata.key]
+        document["metadata"]["uid"] = f"uid-{self.created}-of-{made.metadata.name}"
+        return msgspec.convert(document, resource.struct)
+
+
 class World:
     """One activator. Several of them may share an API: then each has caches of its own."""
 
-    def __init__(self, api: MemoryApi, broker: Broker, clock: FakeClock, signer: Signer | None = None) -> None:
+    def __init__(self, api: Api, broker: Broker, clock: FakeClock, signer: Signer | None = None) -> None:
         client: Any = api
         self.api, self.broker, self.clock = api, broker, clock
         self.recorder = Recorder(client, "activator", "test", clock=clock)
@@ -102,17 +116,18 @@ class World:
         stored = await last(self.broker, RESULTS, subjects.ended(run))
         return msgspec.json.decode(stored.data, type=ResultMessage) if stored is not None else None
 
-    def beat(self, slot: int, state: WorkerState = "ready", *, running: int = 0, idle: float | None = None) -> None:
-        """A heartbeat of a worker; `idle`: for how long it has had no work."""
+    def beat(
+        self, slot: int, state: WorkerState = "ready", *, running: int = 0, idle: float = 0.0, is_open: bool = False
+    ) -> None:
+        """A heartbeat of a worker. `idle`: for how long it has had no work; `is_open`: more may still come."""
         now = self.clock.now().timestamp()
-        idle = 0.0 if idle is None and not running else idle
         said = WorkerHeartbeat(
             namespace=NAMESPACE,
             function="echo",
             workerName=f"fn-echo-{slot}",
             state=state,
             running=[f"run-{number}.1" for number in range(running)],
-            idleSince=now - idle if idle is not None else None,
+            idleSince=None if running or is_open else now - idle,
             sentAt=now,
         )
         self.activator.heartbeats.note(ECHO, f"fn-echo-{slot}", said)
@@ -164,7 +179,7 @@ async def worlds(
 ) -> AsyncIterator[list[World]]:
     """Activators that share an API and a broker. Their backlogs are complete."""
     clock = FakeClock()
-    api = MemoryApi(clock, failures)
+    api = Api(clock, failures)
     for builder in have:
         api.put(builder)
     async with server.connection() as broker:
