@@ -51,8 +51,6 @@ class Memory:
     """By slot: workers that failed since the last one that was ready."""
     removed: set[str] = field(default_factory=set)
     """UIDs of units that were deleted and that the cache may still show."""
-    restarted: set[str] = field(default_factory=set)
-    """UIDs of drained units that were changed: until the new pod speaks, they seem to drain."""
 
     def since(self, uid: str, state: WorkerState, now: float) -> float:
         before = self.states.get(uid)
@@ -65,7 +63,6 @@ class Memory:
             self.states.pop(gone)
             self.heard.pop(gone, None)
         self.removed &= uids
-        self.restarted &= uids
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,6 @@ class Observer:
         memory, uid = self.memory, unit.metadata.uid
         if heartbeat is not None:
             memory.heard[uid] = heartbeat.heard
-            if heartbeat.said.state != "draining":
-                memory.restarted.discard(uid)
         state, cause = self._state(unit, heartbeat)
         since = memory.since(uid, state, self.now)
         if state == "ready":
@@ -118,11 +113,14 @@ class Observer:
         if meta.deletionTimestamp is not None or meta.uid in self.memory.removed:
             return "ending", "it is being deleted"
         said = heartbeat.said if heartbeat is not None else None
-        if said is not None and said.state == "draining" and meta.uid not in self.memory.restarted:
+        is_current = status.observedGeneration >= meta.generation
+        # A unit that was changed after its drain is not Ready until its new pod speaks: what the old pod says while it
+        # ends is not about the new one.
+        if said is not None and said.state == "draining" and (said.running or (is_current and status.phase == "Ready")):
             return "draining", "it takes no more invocations"
         ready = find_condition(status.conditions, READY)
         words = ready.message if ready is not None else "its unit has no status yet"
-        if status.observedGeneration < meta.generation:
+        if not is_current:
             return "starting", words
         if status.phase == "Failed":
             return "failed", words

@@ -138,7 +138,6 @@ class Workers:
         difference = changes(unit, changed(function, unit))
         if not difference:
             return
-        memory.restarted.add(unit.metadata.uid)
         memory.failures.pop(seen.worker.slot, None)
         patch = {**difference, "metadata": identity(unit.metadata)}
         with suppress(NotFound):

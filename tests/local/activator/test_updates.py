@@ -55,7 +55,7 @@ async def test_workers_are_drained_and_changed_in_place_one_at_a_time(server: Na
         assert images(activator) == ["echo:2", "echo:2"]
 
 
-@mutant("activator/workers.py", "memory.restarted.add(unit.metadata.uid)", "pass")
+@mutant("activator/observation.py", '(is_current and status.phase == "Ready")', "True")
 async def test_what_the_old_pod_of_a_changed_worker_says_does_not_end_the_worker(server: NatsServer) -> None:
     async with world(server, function(minWorkers=1)) as activator:
         await activator.settle()
