@@ -188,14 +188,14 @@ def test_only_the_version_that_the_client_named_is_deleted() -> None:
 
 
 @mutant("service/functions/functions.py", "            await self._executor.settle(function)\n", "")
-def test_a_function_that_is_deleted_while_its_operation_runs_stays_deleted() -> None:
+def test_a_function_that_is_deleted_before_its_operation_was_finished_is_not_made_again() -> None:
     memory = a_world(Memory())
     replica = Replica(memory).listen()
-    creating = Process("create", lambda: replica.functions.create(parse(CreateGPUFunction, SENT), SENT))
+    dies = Process("create", lambda: replica.functions.create(parse(CreateGPUFunction, SENT), SENT, "alice"))
     while not memory.of_kind(GPU_FUNCTIONS):
-        creating.step()
+        dies.step()
     finish(Replica(memory).listen().functions.delete(None, "echo"))
-    while not creating.done:
-        creating.step()
+    again, new = create(memory)
+    assert (again.deleted, new) == (True, False)
     assert not memory.of_kind(GPU_FUNCTIONS)
     assert [record.status.phase for record in memory.of_kind(OPERATIONS)] == ["Succeeded"]
