@@ -42,6 +42,10 @@ class FunctionView(Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: Annotated[str, Meta(description="Of the Ready condition: the cause, in words.")] = ""
     workers: Annotated[int | None, Meta(description="Workers that exist.")] = None
     readyWorkers: Annotated[int | None, Meta(description="Workers that take invocations.")] = None
+    queued: Annotated[
+        int | None, Meta(description="Invocations that wait. In the answer for one function, if the broker is there.")
+    ] = None
+    running: Annotated[int | None, Meta(description="Invocations that run, likewise.")] = None
     generation: Generation = 0
     observedGeneration: int = 0
     operationID: str = ""

@@ -17,6 +17,7 @@ from gpu_runtime.rest.errors import Unavailable
 from gpu_runtime.service.cluster import GPU_FUNCTIONS, GPU_STORAGES, GPU_UNITS, OPERATIONS, STOCK_POOLS
 from gpu_runtime.service.functions.function_executor import FunctionExecutor
 from gpu_runtime.service.functions.functions import Functions
+from gpu_runtime.service.functions.load import load_of, unknown_load
 from gpu_runtime.service.functions.view import listed_function
 from gpu_runtime.service.inventory.inventory import Inventory
 from gpu_runtime.service.invocations.functions import BY_FUNCTION, by_function
@@ -129,6 +130,7 @@ def build(
     storage_executor = StorageExecutor(client, operations, storages, storage_admission)
     function_executor = FunctionExecutor(client, operations, platform, functions, namespaces)
     registry = Registry([pool_executor, batch_executor, unit_executor, storage_executor, function_executor])
+    invoking = _serverless(platform, units, functions, serverless, clock) if serverless is not None else None
     user_units = Units(client, platform, units, unit_executor, reservations)
     return Services(
         platform=platform,
@@ -138,7 +140,13 @@ def build(
         stock=StockUnits(client, platform, units, seeding, batch_executor),
         units=user_units,
         storages=Storages(client, storages, storage_admission, storage_executor),
-        functions=Functions(client, platform, functions, function_executor),
+        functions=Functions(
+            client,
+            platform,
+            functions,
+            function_executor,
+            load_of(invoking.backlog, invoking.heartbeats) if invoking is not None else unknown_load,
+        ),
         observing=Observing(client, user_units),
         watching_units=Watching(
             client,
@@ -153,7 +161,7 @@ def build(
         seeding=queue,
         sweeper=Sweeper(client, operations, platform, registry, unfinished, clock=clock),
         after_reply=after_reply,
-        optional_serverless=_serverless(platform, units, functions, serverless, clock) if serverless else None,
+        optional_serverless=invoking,
     )
 
 

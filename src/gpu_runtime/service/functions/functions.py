@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import PENDING_INVOCATIONS
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
@@ -16,6 +18,7 @@ from gpu_runtime.rest.function_views import FunctionView
 from gpu_runtime.service.cluster import GPU_FUNCTIONS, Cluster
 from gpu_runtime.service.functions.changes import changed_spec
 from gpu_runtime.service.functions.function_executor import FunctionExecutor
+from gpu_runtime.service.functions.load import LoadOf, unknown_load
 from gpu_runtime.service.functions.view import function_view, listed_function
 from gpu_runtime.service.listing import Filter, ListPage, list_page
 from gpu_runtime.service.merge_patch import merge_patch
@@ -32,12 +35,18 @@ class Functions:
     """Decides on live reads, and writes only on the version that was read."""
 
     def __init__(
-        self, cluster: Cluster, platform: Platform, functions: Reader[GPUFunction], executor: FunctionExecutor
+        self,
+        cluster: Cluster,
+        platform: Platform,
+        functions: Reader[GPUFunction],
+        executor: FunctionExecutor,
+        load_of: LoadOf = unknown_load,
     ) -> None:
         self._cluster = cluster
         self._platform = platform
         self._functions = functions
         self._executor = executor
+        self._load_of = load_of
 
     async def create(
         self, request: CreateGPUFunction, sent: Mapping[str, Any], owner: str = ""
@@ -47,7 +56,9 @@ class Functions:
         return await self._answer(done), new
 
     async def get(self, namespace: str | None, name: str) -> FunctionView:
-        return function_view(await self.find(self.key(namespace, name)))
+        key = self.key(namespace, name)
+        view, load = function_view(await self.find(key)), self._load_of(key)
+        return replace(view, queued=load.queued, running=load.running) if load is not None else view
 
     def list(self, namespace: str | None, wanted: Filter) -> ListPage[FunctionView]:
         return list_page(self._functions.all(), wanted, listed_function, namespace=self.namespace(namespace))
