@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import BytesIO
 from itertools import count
 from typing import Any
 
@@ -27,7 +28,9 @@ from gpu_runtime.serverless.broker import bodies
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.publishing import last, publish_once
 from gpu_runtime.serverless.broker.streams import INVOCATIONS, RESULTS
-from gpu_runtime.serverless.messages import InvocationMessage, ResultMessage, WorkerHeartbeat, encode
+from gpu_runtime.serverless.messages import HASH, InvocationMessage, ResultMessage, WorkerHeartbeat, encode
+from gpu_runtime.serverless.results.base import Batch, ResultStore
+from gpu_runtime.serverless.results.records import Acceptance, End
 from gpu_runtime.serverless.subjects import Function, Run
 from gpu_runtime.service.cluster import GPU_FUNCTIONS
 from kube.http.api import Answer
@@ -46,7 +49,11 @@ class Api:
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
         url = f"{self.process.server.url}/api/v1{path}"
-        async with self.session.request(method, url, json=body, **options) as response:
+        if body is not None:
+            options |= {"data": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
+        if isinstance(data := options.get("data"), bytes):
+            options["data"] = BytesIO(data)
+        async with self.session.request(method, url, **options) as response:
             text = await response.read()
             is_json = response.content_type == "application/json"
             return Answer(response.status, json.loads(text) if is_json and text else text, response.headers)
@@ -150,6 +157,23 @@ class World:
         )
         headers = {"Gr-State": result.state}
         return await publish_once(self.broker, subjects.ended(run), encode(result), headers=headers) is not None
+
+    async def move_to_database(self, store: ResultStore, run: Run) -> None:
+        """Does what the result store and its housekeeping do: afterwards only the database knows the run."""
+        accepted = await last(self.broker, INVOCATIONS, subjects.accepted_any(run))
+        end, message = await self.result(run), await self.message(run)
+        assert accepted is not None
+        assert end is not None
+        _, priority = subjects.parse_accepted(accepted.subject)
+        acceptance = Acceptance(run, accepted.headers[HASH], priority, message.acceptedAt, message)
+        await store.save(Batch(acceptances=[acceptance], ends=[End(end, datetime.now(UTC))]))
+        await self.purge(INVOCATIONS, subjects.accepted_any(run))
+        await self.purge(RESULTS, subjects.ended(run))
+
+    async def purge(self, stream: str, subject: str) -> None:
+        body = json.dumps({"filter": subject}).encode()
+        answer = json.loads((await self.broker.request(f"$JS.API.STREAM.PURGE.{stream}", body)).data)
+        assert answer["success"], answer
 
     async def result(self, run: Run) -> ResultMessage | None:
         found = await last(self.broker, RESULTS, subjects.ended(run))
