@@ -18,9 +18,7 @@ BATCH_SECONDS = 20.0
 """Less than the time of a request, so that a broker that does not answer leaves time to say which ids to send again."""
 
 
-async def submit_all(
-    invocations: Invocations, submissions: Sequence[Submission], seconds: float = BATCH_SECONDS
-) -> list[BatchVerdict]:
+async def submit_all(invocations: Invocations, submissions: Sequence[Submission]) -> list[BatchVerdict]:
     """The outcome of each, in order. Each has an id, so that it can be sent again."""
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -30,7 +28,7 @@ async def submit_all(
 
     tasks = [asyncio.create_task(one(submission)) for submission in submissions]
     try:
-        await asyncio.wait(tasks, timeout=seconds)
+        await asyncio.wait(tasks, timeout=BATCH_SECONDS)
     finally:
         for task in tasks:
             task.cancel()

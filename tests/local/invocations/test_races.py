@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from equipment.deaf_proxy import DeafProxy, deaf_proxy
 from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
-from gpu_runtime.config.nats import NatsSettings
 from gpu_runtime.serverless.subjects import Function, Run
 from gpu_runtime.service.invocations import acceptance
 from local.invocations.world import INVOCATIONS_PATH, Api, World
@@ -53,14 +49,6 @@ async def test_of_different_requests_with_one_id_one_wins_whatever_their_priorit
     assert len(await world.stored(function)) == 1
 
 
-@asynccontextmanager
-async def behind_proxy(world: World) -> AsyncIterator[tuple[Api, DeafProxy]]:
-    async with deaf_proxy(world.nats.port) as proxy:
-        settings = NatsSettings(url=f"nats://127.0.0.1:{proxy.own_port}")
-        async with world.api(nats=settings) as api:
-            yield api, proxy
-
-
 async def stored(world: World, function: Function, number: int) -> None:
     async def is_stored() -> bool:
         return len(await world.stored(function)) == number
@@ -79,7 +67,7 @@ async def known_function(world: World, api: Api) -> Function:
 @mutant("service/invocations/acceptance.py", "if found.submission == mine:", "if False:")
 @pytest.mark.parametrize("given", [{}, {"invocationID": "given"}])
 async def test_an_invocation_whose_answer_was_lost_is_new_to_its_client(world: World, given: dict[str, str]) -> None:
-    async with behind_proxy(world) as (api, proxy):
+    async with world.api_behind_proxy() as (api, proxy):
         function = await known_function(world, api)
         proxy.trigger = b"HPUB inv."
         request = asyncio.create_task(api.submit(function, payload=1, **given))
@@ -91,7 +79,7 @@ async def test_an_invocation_whose_answer_was_lost_is_new_to_its_client(world: W
 
 
 async def test_a_replay_that_comes_before_the_lost_answer_is_told_that_it_is_one(world: World, api: Api) -> None:
-    async with behind_proxy(world) as (deaf, proxy):
+    async with world.api_behind_proxy() as (deaf, proxy):
         function = await known_function(world, deaf)
         proxy.trigger = b"HPUB inv."
         request = asyncio.create_task(deaf.submit(function, invocationID="both", payload=1))
@@ -107,7 +95,7 @@ async def test_a_replay_that_comes_before_the_lost_answer_is_told_that_it_is_one
 
 async def test_a_request_that_lost_the_race_and_its_answer_is_told_so(world: World, api: Api) -> None:
     """The other request wins between the look for the id and the publish: only the broker can tell."""
-    async with behind_proxy(world) as (deaf, proxy):
+    async with world.api_behind_proxy() as (deaf, proxy):
         function = await known_function(world, deaf)
         serverless = deaf.process.services.serverless
         found = await serverless.invocations.lookup.find(function, "late")
@@ -123,7 +111,7 @@ async def test_an_invocation_that_nobody_confirms_is_a_503_that_names_its_id(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "CONFIRM_SECONDS", 0.1)
-    async with behind_proxy(world) as (api, proxy):
+    async with world.api_behind_proxy() as (api, proxy):
         function = await known_function(world, api)
         proxy.trigger = b"HPUB inv."
         unsure = await api.submit(function, payload=1)
@@ -142,7 +130,7 @@ async def test_an_invocation_that_nobody_confirms_is_a_503_that_names_its_id(
 
 
 async def test_a_cancel_whose_answer_was_lost_has_cancelled(world: World) -> None:
-    async with behind_proxy(world) as (api, proxy):
+    async with world.api_behind_proxy() as (api, proxy):
         function = await known_function(world, api)
         await api.submit(function, invocationID="stop")
         proxy.trigger = b"HPUB res."

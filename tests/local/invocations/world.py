@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from equipment.deaf_proxy import DeafProxy, deaf_proxy
 from equipment.nats import SMALL_STREAMS, NatsServer
 from equipment.servers import ApiServer
 from equipment.waiting import eventually
@@ -103,6 +104,14 @@ class World:
                 stop.set()
                 await asyncio.gather(task)
 
+    @asynccontextmanager
+    async def api_behind_proxy(self) -> AsyncIterator[tuple[Api, DeafProxy]]:
+        """A running API that reaches the broker through a proxy."""
+        async with deaf_proxy(self.nats.port) as proxy:
+            settings = NatsSettings(url=f"nats://127.0.0.1:{proxy.own_port}")
+            async with self.api(nats=settings) as api:
+                yield api, proxy
+
     async def function(self, **spec: Any) -> Function:
         """A new function, known to the API server."""
         function = Function(NAMESPACE, f"f{next(_numbers)}")
@@ -157,6 +166,9 @@ class World:
         )
         headers = {"Gr-State": result.state}
         return await publish_once(self.broker, subjects.ended(run), encode(result), headers=headers) is not None
+
+    async def publish(self, subject: str, data: bytes) -> None:
+        assert await publish_once(self.broker, subject, data) is not None
 
     async def move_to_database(self, store: ResultStore, run: Run) -> None:
         """Does what the result store and its housekeeping do: afterwards only the database knows the run."""

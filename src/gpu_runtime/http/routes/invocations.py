@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from gpu_runtime.http.live import SEEN, STREAM, send_live
 from gpu_runtime.http.parameters import InstanceNamespace, Limit, PageToken
 from gpu_runtime.http.route import JSON, Answer, AnyRoute, Call, Nothing, Reply, Route, decoded_json
 from gpu_runtime.http.waits import wait
-from gpu_runtime.rest.errors import InvalidRequest
+from gpu_runtime.rest.errors import InvalidRequest, TooManyRequests
 from gpu_runtime.rest.invocations import (
     BatchVerdict,
     FunctionName,
@@ -121,8 +122,9 @@ async def get(call: Call[Nothing, GetInvocation, ById]) -> Reply:
 
 async def _at_end(call: Call[SubmitInvocation, Nothing, Nothing], accepted: Accepted, seconds: float) -> Reply:
     """200 with the result, or 202 if the wait ends first."""
-    invocations = call.services.serverless.invocations
-    found = await _waited(call, invocations, accepted.found, seconds)
+    invocations, found = call.services.serverless.invocations, accepted.found
+    with suppress(TooManyRequests):  # there is no room to wait, and it must not look as if it was refused
+        found = await _waited(call, invocations, found, seconds)
     view = await invocations.view(found, duplicate=accepted.duplicate)
     return Reply(view, 200 if found.end is not None else 202)
 
