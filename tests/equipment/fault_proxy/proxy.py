@@ -276,11 +276,8 @@ def _close_unwanted_stream(work: asyncio.Future[Answer]) -> None:
 
 def _reset(transport: asyncio.Transport | None) -> None:
     """Closes with RST: a plain close would look to the client like an orderly end."""
-    if transport is None:
-        return
-    with (
-        contextlib.suppress(OSError),
-        socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as same,
-    ):
+    if transport is None or (connected := transport.get_extra_info("socket")) is None:
+        return  # the client has left already
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connected.fileno())) as same:
         same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 from multidict import CIMultiDict
@@ -12,6 +16,7 @@ from yarl import URL
 from equipment.fault_proxy.passage import Answer, ConnectionLost, Passage, Reply
 from equipment.fault_proxy.stream import WatchStream
 from equipment.servers import ApiServer
+from equipment.waiting import eventually
 from gpu_runtime.kube.transport import CutResponse
 
 # These speak of one connection or of the length of one body, and are made anew on each side (RFC 9110, 7.6.1).
@@ -38,8 +43,9 @@ class Upstream:
         self._url = server.url.rstrip("/")
         self._keep_reads = keep_reads
         trust = ssl.create_default_context(cafile=server.ca_file) if self._url.startswith("https") else False
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=trust),
+            connector=aiohttp.TCPConnector(limit=0, ssl=trust, socket_factory=self._socket),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -51,7 +57,24 @@ class Upstream:
         self._session._retry_connection = False
 
     async def close(self) -> None:
+        """Returns when every connection is closed.
+
+        One that was being opened when its request was cancelled is not the session's yet. It would say farewell to the
+        server for longer than the test's event loop lives.
+        """
         await self._session.close()
+        for each in self._open():
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        await eventually(lambda: not self._open(), what="the proxy's connections to the server are closed")
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    def _open(self) -> list[socket.socket]:
+        return [each for each in self._sockets if each.fileno() != -1]
 
     async def send(self, passage: Passage) -> Answer:
         """The server's answer; ConnectionLost when there is none."""
