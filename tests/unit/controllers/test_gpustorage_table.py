@@ -346,6 +346,12 @@ ROWS: dict[str, Row] = {
         *("Pending", "StorageDeleting", "waiting until unit demo no longer holds it"),
         status={"mountable": True},
     ),
+    "a storage that is being deleted while it is held says that its claim was deleted too": Row(
+        [DELETED.attached_to(UNIT, an_operation("op").with_uid("op-uid")), UNIT, BOUND.being_deleted()],
+        ["status GPUStorage data"],
+        *("Pending", "StorageDeleting", "its PersistentVolumeClaim was deleted too: no new pod can mount it"),
+        status={"mountable": None},
+    ),
     "a claim that was never bound and whose storage is gone goes": Row(
         [CLAIM], ["patch PersistentVolumeClaim data", "delete PersistentVolumeClaim data"], gone=KEY
     ),

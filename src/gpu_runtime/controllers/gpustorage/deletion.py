@@ -10,7 +10,7 @@ from gpu_runtime.api.v1alpha1.annotations import CLAIM_FINALIZER
 from gpu_runtime.api.v1alpha1.attachment import attachment_of
 from gpu_runtime.api.v1alpha1.gpustorage import GPUStorage
 from gpu_runtime.api.v1alpha1.reasons import ACCESSOR_READY, PREPARED, STORAGE_DELETING
-from gpu_runtime.controllers.child_kinds.volumes import CLAIMS
+from gpu_runtime.controllers.child_kinds.volumes import CLAIMS, PersistentVolumeClaim
 from gpu_runtime.controllers.gpustorage.accessor import StorageAccessor
 from gpu_runtime.controllers.gpustorage.prepare import StoragePrepare
 from gpu_runtime.controllers.gpustorage.readiness import PHASES
@@ -40,13 +40,16 @@ class Deletion:
     accessor: StorageAccessor
     clock: Clock
 
-    async def finish(self, storage: GPUStorage, waits_for: str = "") -> Result:
+    async def finish(self, storage: GPUStorage, waits_for: str, claim: PersistentVolumeClaim | None) -> Result:
         """Deletes the data if nobody holds the storage. `waits_for` says why its holder still holds it."""
         if self.finalizer.name not in storage.metadata.finalizers:
             return Result()  # our work is done: the storage waits for finalizers of others
         if (holder := attachment_of(storage.metadata)) is not None:
             why = f" ({waits_for})" if waits_for else ""
-            await self._report(storage, f"waiting until {holder} no longer holds it{why}; until then its data stays")
+            message = f"waiting until {holder} no longer holds it{why}; until then its data stays"
+            if lost := claim is not None and claim.is_being_deleted:
+                message += ", but its PersistentVolumeClaim was deleted too: no new pod can mount it"
+            await self._report(storage, message, mountable=storage.status.mountable and not lost)
             return Result()
         remaining: list[str] = []
 
@@ -58,9 +61,8 @@ class Deletion:
             return Result()
         if (delay := self._delay(storage)) > 0:
             return Result(delay)
-        await self._report(
-            storage, f"waiting until {' and '.join(remaining)} {'is' if len(remaining) == 1 else 'are'} gone"
-        )
+        message = f"waiting until {' and '.join(remaining)} {'is' if len(remaining) == 1 else 'are'} gone"
+        await self._report(storage, message, mountable=storage.status.mountable)
         return Result(LOOK_SECONDS)
 
     async def _remaining(self, storage: GPUStorage) -> list[str]:
@@ -91,12 +93,13 @@ class Deletion:
         age = (self.clock.now() - since).total_seconds() if since is not None else FIRST_SECONDS
         return FIRST_SECONDS - age if -1.0 < age < FIRST_SECONDS else 0.0
 
-    async def _report(self, storage: GPUStorage, message: str) -> None:
-        """Changes the Ready condition, the phase and the holder. The rest of the status is still true."""
+    async def _report(self, storage: GPUStorage, message: str, *, mountable: bool) -> None:
+        """Changes the Ready condition, the phase, the holder and `mountable`. The rest of the status is still true."""
         outcome = Readiness("progressing", STORAGE_DELETING, message)
         status = structs.replace(
             storage.status,
             phase=PHASES[outcome.state],
+            mountable=mountable,
             attachedTo=attachment_of(storage.metadata),
             observedGeneration=storage.metadata.generation,
         )

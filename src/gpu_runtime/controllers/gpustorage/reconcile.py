@@ -60,7 +60,7 @@ class GPUStorageReconciler:
 
     async def _reconcile(self, storage: GPUStorage, waits_for: str) -> Result:
         if storage.metadata.deletionTimestamp is not None:
-            return await self.deletion.finish(storage, waits_for)
+            return await self.deletion.finish(storage, waits_for, self.caches.claims.get(storage.metadata.key))
         storage = await self.finalizer.add(storage)  # before the first side effect
         claimed = await self._claimed(storage)
         seen = claimed.seen
