@@ -96,6 +96,11 @@ class Process:
         return "signingKeyFile" in self._settings_fields
 
     @property
+    def results(self) -> bool:
+        """Whether the process uses the database of results."""
+        return "results" in self._settings_fields
+
+    @property
     def _settings_fields(self) -> tuple[str, ...]:
         fields: tuple[str, ...] = _attribute(self.settings).__struct_fields__
         return fields

@@ -86,6 +86,11 @@ class Layout:
     def kubeconfig(self) -> Path:
         return self.root / "kubeconfig"
 
+    @property
+    def results(self) -> Path:
+        """The database of the results of invocations."""
+        return self.root / "results" / "results.db"
+
     def remember(self, installation: Installation) -> None:
         write_private(self._installation, msgspec.json.encode(installation))
 

@@ -117,7 +117,9 @@ async def plan(options: Options) -> tuple[Ports, Path, list[Program]]:
     with _writing(layout):
         if broker is not None:
             broker.write()
-        settings = write_settings(folder, processes, options.config, ports, broker, own_cluster=own_cluster)
+        settings = write_settings(
+            folder, processes, options.config, ports, broker, database=layout.results, own_cluster=own_cluster
+        )
         layout.remember(Installation(ports=ports, kubeconfig=str(kubeconfig)))
     own_broker = broker is not None
     programs = product(processes, settings, kubeconfig, ports, own_cluster=own_cluster, own_broker=own_broker)

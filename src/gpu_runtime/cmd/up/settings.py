@@ -54,12 +54,18 @@ def write_settings(
     ports: Ports,
     broker: LocalBroker | None = None,
     *,
+    database: Path | None = None,
     own_cluster: bool = False,
 ) -> dict[str, Path]:
-    """Writes and validates the settings file of each process. ConfigError names the wrong key."""
+    """Writes and validates the settings file of each process. ConfigError names the wrong key.
+
+    `database` is the file for results, unless the user's settings name a database.
+    """
     written = {}
     for process in processes:
         base = _given(process, given) if given is not None else {}
+        if database is not None and process.results:
+            base = merged({"results": {"database": f"sqlite:///{database}"}}, base)
         ours = overrides(process, ports, broker, own_cluster=own_cluster)
         text = HEADER + yaml.safe_dump(merged(base, ours), sort_keys=False)
         path = folder.config(process.name)
