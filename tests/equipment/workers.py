@@ -277,10 +277,11 @@ def worker_settings(
 
 
 @asynccontextmanager
-async def running_worker(server: NatsServer, socket: Path, **changes: Any) -> AsyncIterator[Worker]:
+async def running_worker(server: NatsServer | NatsSettings, socket: Path, **changes: Any) -> AsyncIterator[Worker]:
     """A worker in this event loop; it ends as on SIGTERM."""
     stop = asyncio.Event()
-    worker = Worker(worker_settings(server.settings, socket, **changes))
+    nats = server if isinstance(server, NatsSettings) else server.settings
+    worker = Worker(worker_settings(nats, socket, **changes))
     async with asyncio.TaskGroup() as group:
         group.create_task(worker.run(stop))
         try:

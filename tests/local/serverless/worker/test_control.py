@@ -10,6 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from equipment.mutation import mutant
 from equipment.nats import NatsServer, running_nats
 from equipment.waiting import eventually
 from equipment.workers import ECHO, OddFramework, Queue, running_worker, worker_process
@@ -47,6 +48,11 @@ async def test_a_run_that_is_cancelled_while_it_runs_is_stopped(
     assert after.state == "succeeded"
 
 
+@mutant(
+    "serverless/worker/invocation.py",
+    "if await self.tools.ends.exists_now(self.delivery.run):",
+    "if self._look is not None:",
+)
 async def test_a_word_about_a_run_that_has_not_ended_changes_nothing(
     server: NatsServer, queue: Queue, framework: OddFramework
 ) -> None:
@@ -125,6 +131,7 @@ async def test_a_worker_that_is_told_to_end_finishes_first_and_ends_with_0(
     assert framework.calls() == ["inv"]
 
 
+@mutant("serverless/worker/worker.py", "invocation.hand_back()", "pass")
 async def test_a_worker_that_cannot_finish_hands_back_before_its_grace_ends(
     server: NatsServer, queue: Queue, framework: OddFramework, tmp_path: Path
 ) -> None:
@@ -140,6 +147,7 @@ async def test_a_worker_that_cannot_finish_hands_back_before_its_grace_ends(
     assert (end.state, end.attempts, end.workerName) == ("succeeded", 2, "fn-echo-1")
 
 
+@mutant("serverless/worker/puller.py", "if high_is_empty and normal.open_until", "if normal.open_until")
 async def test_high_priority_comes_first_and_at_most_one_message_more_is_held(
     server: NatsServer, queue: Queue, framework: OddFramework
 ) -> None:
@@ -213,6 +221,11 @@ async def test_a_socket_that_other_users_cannot_write_to_is_explained() -> None:
     assert "make it writable for other users" in words
 
 
+@mutant(
+    "serverless/worker/framework.py",
+    "raise NotReached(self._not_reached(error.os_error)) from error",
+    'return Failure("framework_error", "away")',
+)
 async def test_a_framework_that_is_away_for_a_moment_costs_no_try(
     server: NatsServer, queue: Queue, framework: OddFramework
 ) -> None:
@@ -273,6 +286,9 @@ async def test_a_flood_of_output_does_not_hold_up_the_run(
             assert (await queue.wait_for_end(run)).state == "succeeded"
 
 
+@mutant(
+    "serverless/worker/worker.py", "            task.cancel()\n\n    def _take", "            pass\n\n    def _take"
+)
 async def test_a_worker_ends_in_its_grace_although_the_broker_is_away(
     server: NatsServer, queue: Queue, framework: OddFramework, tmp_path: Path
 ) -> None:

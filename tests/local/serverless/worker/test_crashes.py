@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.mutation import mutant
 from equipment.nats import NatsServer
 from equipment.waiting import eventually
 from equipment.workers import ECHO, OddFramework, Queue, running_worker, worker_process
@@ -31,6 +32,7 @@ async def running(framework: OddFramework, count: int) -> None:
     await eventually(lambda: len(framework.calls()) == count, what=f"{count} calls")
 
 
+@mutant("serverless/worker/invocation.py", "await self.delivery.in_progress()", "pass")
 async def test_a_run_longer_than_the_ack_wait_runs_once(
     server: NatsServer, impatient: Queue, framework: OddFramework
 ) -> None:
@@ -42,6 +44,23 @@ async def test_a_run_longer_than_the_ack_wait_runs_once(
         end = await impatient.wait_for_end(run)
         await impatient.wait_until_acknowledged()
     assert (end.state, end.attempts, framework.calls()) == ("succeeded", 1, ["long"])
+
+
+@mutant("serverless/worker/worker.py", "if held is not None:", "if False:")
+async def test_a_run_that_is_delivered_again_to_its_own_worker_is_not_run_twice(
+    server: NatsServer, impatient: Queue, framework: OddFramework
+) -> None:
+    """The worker reports progress too seldom for this broker, so the broker delivers the run again and again."""
+    run = await impatient.submit("inv", SLEEP, max_attempts=100)
+    async with running_worker(server, framework.socket, ackWaitSeconds=300, concurrency=2):
+        other = await impatient.submit("other", {"do": "sleep", "seconds": 3})
+        await impatient.wait_for_end(other)
+        framework.release()
+        end = await impatient.wait_for_end(run)
+        await impatient.wait_until_acknowledged()
+    assert end.state == "succeeded"
+    assert end.attempts > 1
+    assert sorted(framework.calls()) == ["inv", "other"]
 
 
 async def test_two_workers_share_the_messages_and_run_each_once(
@@ -89,6 +108,7 @@ async def test_an_invocation_that_kills_its_workers_ends_in_a_dead_letter(
     assert len(framework.calls()) == 2
 
 
+@mutant("serverless/worker/invocation.py", "if await self.tools.ends.exists(self.delivery.run):", "if False:")
 async def test_an_end_whose_acknowledgement_was_lost_is_found_and_not_run_again(
     server: NatsServer, impatient: Queue, framework: OddFramework
 ) -> None:
@@ -104,6 +124,7 @@ async def test_an_end_whose_acknowledgement_was_lost_is_found_and_not_run_again(
     assert (end.state, framework.calls()) == ("cancelled", [])
 
 
+@mutant("serverless/worker/puller.py", "reconnected or late", "False")
 @pytest.mark.parametrize("step", ["idle", "running", "ended"])
 async def test_a_killed_broker_loses_nothing(
     server: NatsServer, impatient: Queue, framework: OddFramework, step: str

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from equipment.mutation import mutant
 from equipment.nats import NatsServer
 from equipment.waiting import eventually
 from equipment.workers import OddFramework, Queue, running_worker
@@ -81,6 +82,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@mutant("serverless/worker/invocation.py", "self.decided(self)", "pass")
 async def test_each_answer_has_its_end(server: NatsServer, queue: Queue, framework: OddFramework) -> None:
     async with running_worker(server, framework.socket, concurrency=8, maxResultBytes=2_000_000):
         runs = [
