@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,8 +132,8 @@ class PostgresServer:
                 await connection.close()
 
         try:
-            with asyncio.Runner() as runner:
-                runner.run(run())
+            with ThreadPoolExecutor(1) as threads:  # this thread may have a loop that runs
+                threads.submit(lambda: asyncio.run(run())).result()
         except (OSError, asyncpg.CannotConnectNowError):
             return False
         return True
