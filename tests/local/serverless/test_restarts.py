@@ -6,7 +6,9 @@ import asyncio
 import json
 from pathlib import Path
 
+from equipment.mutation import mutant
 from equipment.nats_credentials import running_secured_nats
+from equipment.waiting import eventually
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
@@ -55,4 +57,22 @@ async def test_clients_come_back_by_themselves_and_every_end_is_stored_once(tmp_
                 assert stored.data == run.key.encode()
             info = json.loads((await api.request(f"$JS.API.STREAM.INFO.{RESULTS}", b"{}")).data)
             assert info["state"]["messages"] == RUNS
+        assert not worker.lost.is_set()
+
+
+@mutant("serverless/broker/client.py", "await self._process_op_err(error)", "await super()._process_err(err_msg)")
+async def test_a_connection_that_the_broker_ends_with_an_error_comes_back_with_its_subscriptions(
+    tmp_path: Path,
+) -> None:
+    async with running_secured_nats(tmp_path) as nats, nats.worker(ECHO) as worker, nats.role("runtime-api") as api:
+        cancelled = await worker.nats.subscribe(subjects.cancelled(ECHO))
+        before = worker.nats.stats["reconnects"]
+        assert worker.nats._transport is not None
+        worker.nats._transport.write(b"NONSENSE\r\n")
+        await eventually(lambda: worker.nats.stats["reconnects"] > before, what="the worker has connected again")
+        await worker.connected()
+        await worker.nats.flush()
+        await api.nats.publish(subjects.cancelled(ECHO), b"news")
+        assert (await cancelled.next_msg(30)).data == b"news"
+        assert await publish_once(worker, subjects.ended(Run(ECHO, "inv-1", 1)), b"{}") is not None
         assert not worker.lost.is_set()

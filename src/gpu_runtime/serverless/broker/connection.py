@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Self
 
 import structlog
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error, NoRespondersError
 from nats.js import JetStreamContext
 
 from gpu_runtime.config.nats import NatsSettings
 from gpu_runtime.errors import ConfigError
+from gpu_runtime.serverless.broker.client import ReconnectingClient
 from gpu_runtime.serverless.broker.errors import NoAnswer, NotConfigured
 from gpu_runtime.serverless.credentials.creds import InvalidCredentials, UserCredentials, inbox_prefix
 
@@ -25,6 +25,7 @@ ANSWER_SECONDS = 5.0
 RECONNECT_SECONDS = 0.5
 CLOSE_SECONDS = 5.0
 PENDING_BYTES = 8 * 1024 * 1024
+AUTHORIZATION_VIOLATION = "Authorization Violation"
 
 
 class Broker:
@@ -32,11 +33,13 @@ class Broker:
 
     def __init__(self, settings: NatsSettings, name: str) -> None:
         self._settings, self._name = settings, name
-        self.nats = Client()
+        self.nats = ReconnectingClient()
         self.problem = "not connected yet"
         """Why there is no connection now; empty when there is one."""
         self.lost = asyncio.Event()
-        """Set when the connection is closed for good: the process must end, and start again with fresh credentials."""
+        """Set when the broker refuses the user of a lost connection: the process must end, and start again with the
+        credentials that its file has then."""
+        self._was_up = False
         self._up = asyncio.Event()
         self._connecting: asyncio.Task[None] | None = None
         self._log = structlog.get_logger("broker")
@@ -106,13 +109,14 @@ class Broker:
             except (Error, OSError, TimeoutError) as error:
                 await self._failed(error)
                 await asyncio.sleep(RECONNECT_SECONDS)
-                self.nats = Client()
+                self.nats = ReconnectingClient()
             else:
                 await self._connected()
                 return
 
     async def _connected(self) -> None:
         self.problem = ""
+        self._was_up = True
         self._up.set()
         self._log.info(
             "connected to the broker", server=self.nats.connected_url.netloc if self.nats.connected_url else ""
@@ -128,6 +132,8 @@ class Broker:
             self._log.warning("trouble with the broker", problem=said)
         if not self._up.is_set():
             self.problem = said
+        if self._was_up and AUTHORIZATION_VIOLATION in said:
+            self.lost.set()
 
     async def _closed(self) -> None:
         self._up.clear()

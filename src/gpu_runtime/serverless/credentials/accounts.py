@@ -13,6 +13,7 @@ from typing import Any
 from gpu_runtime.serverless.stream_names import BODIES, INVOCATIONS, RESULTS
 
 SERVICES = (
+    f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.*",
     f"$JS.ACK.{INVOCATIONS}.>",
     f"$JS.API.DIRECT.GET.{RESULTS}.res.>",
     f"$JS.API.DIRECT.GET.{BODIES}.body.>",
@@ -21,9 +22,10 @@ SERVICES = (
     "out.>",
     "wrk.>",
 )
-"""What workers publish to. A request gets one answer."""
-PULLS = f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.*"
-"""Requests of workers for invocations. One request gets several answers."""
+"""What workers publish to. A request gets one answer, so a worker asks for one invocation at a time.
+
+The broker would also deliver several answers, but then it keeps about 1 KB for each request for ever.
+"""
 FEEDS = ("ctl.>", "cancel.>")
 """What workers may subscribe to."""
 
@@ -32,14 +34,13 @@ def exports() -> list[dict[str, Any]]:
     """The exports of the platform's account."""
     return [
         *({"name": subject, "subject": subject, "type": "service"} for subject in SERVICES),
-        {"name": PULLS, "subject": PULLS, "type": "service", "response_type": "Stream"},
         *({"name": subject, "subject": subject, "type": "stream"} for subject in FEEDS),
     ]
 
 
 def imports(platform: str) -> list[dict[str, Any]]:
     """The imports of the workers' account from the platform's, whose public key is given."""
-    services = [_import(subject, platform, "service") for subject in (*SERVICES, PULLS)]
+    services = [_import(subject, platform, "service") for subject in SERVICES]
     return services + [_import(subject, platform, "stream") for subject in FEEDS]
 
 
