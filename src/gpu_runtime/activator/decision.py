@@ -132,7 +132,7 @@ def decide(policy: Policy, demand: Demand, workers: Sequence[Worker], now: float
     keep = _kept(plan, demand, now)
     _finish_drains(plan, keep)
     _scale_in(plan, keep)
-    _end_idle(plan, demand.needed)
+    _end_idle(plan, demand.most(now, policy.idle_seconds)[0])
     _replace_failed(plan)
     _roll(plan)
     _scale_out(plan, demand, now)
@@ -167,9 +167,13 @@ def _scale_in(plan: _Plan, keep: int) -> None:
 
 
 def _end_idle(plan: _Plan, needed: int) -> None:
-    """Ends workers that say that they were idle for long. Unlike the demand, what they say survives our restart."""
-    spare = len(plan.untouched) - max(needed, plan.policy.min_workers)
-    ready = [each for each in plan.untouched if each.state == "ready" and not each.running]
+    """Ends workers that say that they were idle for long: after a restart of ours, before enough was observed.
+
+    `needed`: how many the observed time justifies.
+    """
+    working = [each for each in plan.untouched if each.state != "failed"]
+    spare = len(working) - max(needed, plan.policy.min_workers)
+    ready = [each for each in working if each.state == "ready" and not each.running]
     for worker in sorted(ready, key=lambda each: -each.idle_seconds)[: max(0, spare)]:
         if worker.idle_seconds >= plan.policy.idle_seconds:
             plan.do(Drain(worker.slot))

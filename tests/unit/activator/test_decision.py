@@ -111,6 +111,12 @@ ROWS = {
     "beside a ready worker a failed one stops no others": Row(
         needed(8), [Worker(0, "failed"), ready(1)], [Create(2), Create(3)], again=10.0
     ),
+    "an idle worker stays when the others have failed": Row(
+        needed(0, seconds=10.0, policy=ONE_STAYS),
+        [ready(0, idle_seconds=31.0), Worker(1, "failed")],
+        policy=ONE_STAYS,
+        again=10.0,
+    ),
     "one outdated worker at a time is drained": Row(
         needed(4), [ready(0, outdated="patch", running=1), ready(1, outdated="patch")], [Drain(1)]
     ),
