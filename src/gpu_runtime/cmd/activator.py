@@ -7,6 +7,8 @@ import os
 import socket
 from collections.abc import Mapping
 
+import structlog
+
 from gpu_runtime.activator.registration import Activator, add_functions
 from gpu_runtime.activator.signer import WorkerSigner
 from gpu_runtime.api.meta.object import Key
@@ -23,7 +25,10 @@ from gpu_runtime.serverless.broker.connection import Broker
 
 async def main(settings: ActivatorSettings, process: ProcessContext) -> None:
     if not settings.nats.servers:
-        raise ConfigError("nats.url: is required: the activator follows the queues at the broker")
+        structlog.get_logger("activator").info("nats.url is not set: there are no serverless functions")
+        process.health.add()
+        await process.stop.wait()
+        return
     async with process.kubernetes() as client, Broker(settings.nats, ACTIVATOR.name) as broker:
         manager, activator = build(client, broker, settings)
         process.health.add(manager.checks, manager.metrics.registry)
