@@ -144,6 +144,9 @@ async def test_invocations_are_listed_by_function_state_and_time_in_pages(
     hour = timedelta(hours=1)
     assert len(await listed(api, function=function.name, since=(now - hour).isoformat())) == 5
     assert await listed(api, function=function.name, until=(now - hour).isoformat()) == []
+    without_zone = (now - hour).replace(tzinfo=None).isoformat()
+    assert len(await listed(api, function=function.name, since=without_zone)) == 5
+    assert await listed(api, function=function.name, until=without_zone) == []
     wrong = await api.call("GET", INVOCATIONS_PATH, params={"continue": "of-no-page"})
     assert (wrong.status, wrong.fields) == (400, {"continue"})
 
@@ -152,10 +155,10 @@ async def test_running_invocations_are_listed_by_what_workers_say(world: World, 
     function = await world.function()
     for number in range(3):
         await api.submit(function, invocationID=f"r{number}")
-    await world.heartbeat(function, "r0.1", "r2.1")
+    await world.heartbeat(function, "r0.1", "r2.1", "no-run", "bad id.1")
 
     async def running() -> bool:
-        found = await listed(api, function=function.name, state="running", limit=1)
+        found = await listed(api, function=function.name, state="running", limit=1, since="2020-01-01T00:00:00")
         return [each["invocationID"] for each in found] == ["r0", "r2"]
 
     await eventually(running, what="the heartbeat is known")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -175,8 +175,8 @@ async def list_all(call: Call[Nothing, ListInvocations, Nothing]) -> Reply:
             namespace=serverless.invocations.namespace(asked.namespace),
             function=asked.function,
             state=asked.state,
-            since=asked.since,
-            until=asked.until,
+            since=_aware(asked.since),
+            until=_aware(asked.until),
             limit=asked.limit,
             token=asked.token,
         )
@@ -202,6 +202,11 @@ async def stream(call: Call[Nothing, OneInvocation, ById]) -> web.StreamResponse
     invocations = call.services.serverless.invocations
     found = await invocations.find(call.path.invocationID, call.query.function, call.query.namespace)
     return await send_live(call.request, invocations, found)
+
+
+def _aware(time: datetime | None) -> datetime | None:
+    """A time without a zone is UTC."""
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
 def seconds_of(text: str) -> float:
