@@ -17,6 +17,10 @@ _PRIORITIES: dict[str, Priority] = {token: priority for priority, token in PRIOR
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def is_invocation_id(text: str) -> bool:
+    return re.fullmatch(INVOCATION_ID.removesuffix("$"), text) is not None
+
+
 class Function(NamedTuple):
     """The function that invocations are for."""
 
@@ -46,7 +50,7 @@ class Run(NamedTuple):
 
     @property
     def scope(self) -> str:
-        if re.fullmatch(INVOCATION_ID.removesuffix("$"), self.invocation_id) is None or self.number < 1:
+        if not is_invocation_id(self.invocation_id) or self.number < 1:
             raise ValueError(f"{self.invocation_id!r} run {self.number} cannot be part of a subject")
         return f"{self.function.scope}.{self.invocation_id}.{self.number}"
 

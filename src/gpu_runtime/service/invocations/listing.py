@@ -11,7 +11,7 @@ from gpu_runtime.rest.errors import InvalidRequest, Unavailable
 from gpu_runtime.rest.invocations import InvocationView, State
 from gpu_runtime.serverless.heartbeats import Heartbeats
 from gpu_runtime.serverless.results.base import InvalidPageToken, ResultReader, RunQuery, StoreUnavailable
-from gpu_runtime.serverless.subjects import Run
+from gpu_runtime.serverless.subjects import Run, is_invocation_id
 from gpu_runtime.service.invocations.invocations import Invocations
 from gpu_runtime.service.invocations.lookup import from_database, store_away
 from gpu_runtime.service.listing import ListPage
@@ -75,7 +75,7 @@ class InvocationList:
             for beat in self._heartbeats.of(function).values():
                 for key in beat.said.running:
                     invocation_id, _, number = key.rpartition(".")
-                    if number.isdecimal():
+                    if number.isdecimal() and is_invocation_id(invocation_id):
                         yield Run(function, invocation_id, int(number))
 
 
