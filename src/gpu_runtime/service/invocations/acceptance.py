@@ -131,7 +131,10 @@ class Acceptance:
                 ),
                 duplicate=False,
             )
-        found = await self._lookup.require(submission.function, message.invocationID)
+        try:
+            found = await self._lookup.require(submission.function, message.invocationID)
+        except Unavailable as error:
+            raise unconfirmed(message.of) from error
         if found.submission == mine:  # an earlier publish of this request arrived, and its answer was lost
             return Accepted(found, duplicate=False)
         return replayed(submission, found)

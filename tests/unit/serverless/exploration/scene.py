@@ -241,7 +241,7 @@ class Scene:
 
         async def run() -> None:
             async with Broker(SERVERS, name) as broker, asyncio.TaskGroup() as group:
-                for each in consumers(cast("ResultStore", self.database), broker, Metrics()):
+                for each in consumers(cast("ResultStore", self.database), broker, Metrics(), 30):
                     group.create_task(each.run())
 
         self.node(name).start(run())
@@ -386,7 +386,7 @@ def play_scene(seed: int, lost: float | None = None) -> Judge:
     """Plays one life. Violation if the protocol broke. `lost` is the share of messages that never arrive."""
     structlog.configure(processors=[_drop])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection_module, "Client", MemoryClient)
+        patch.setattr(connection_module, "ReconnectingClient", MemoryClient)
         patch.setattr(worker_module, "Framework", ScriptedFramework)
 
         async def live() -> Judge:
