@@ -46,7 +46,6 @@ def test_an_invocation_is_not_tried_too_often_or_too_late(seconds: float, attemp
     assert (found and (found.state, found.failure, found.attempts)) == end
 
 
-@mutant("serverless/worker/decisions.py", "if attempt >= message.retry.maxAttempts:", "if attempt > 1:")
 @mutant("serverless/worker/decisions.py", "if not outcome.retryable:", "if False:")
 @pytest.mark.parametrize(
     ("outcome", "seconds", "attempt", "end"),
@@ -69,6 +68,7 @@ def test_a_try_ends_the_run(outcome: Answer | Failure, seconds: float, attempt: 
     assert found.attempts == attempt
 
 
+@mutant("serverless/worker/decisions.py", "if attempt >= message.retry.maxAttempts:", "if attempt > 1:")
 @mutant("serverless/worker/decisions.py", "TryAgain(min(message.retry.delay(attempt), left)", "TryAgain(left")
 @pytest.mark.parametrize(
     ("attempt", "seconds", "delay"), [(1, 100, 2), (2, 100, 10), (1, 1.5, 1.5)], ids=["first", "second", "deadline"]

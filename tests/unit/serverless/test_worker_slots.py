@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from equipment.mutation import mutant
+from equipment.waiting import eventually
 from gpu_runtime.serverless.subjects import Priority
 from gpu_runtime.serverless.worker.slots import Slots
 
@@ -29,9 +29,7 @@ async def test_high_priority_is_served_first_and_no_place_is_lost() -> None:
     tasks[0].cancel()  # frees its place for `urgent` in the same step in which `urgent` is cancelled
     await asyncio.sleep(0)
     tasks[2].cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError):
-            await task
+    await eventually(lambda: all(task.done() for task in tasks), within=10, what="all are served or gone")
     assert "late" in order, "the place of a cancelled one goes to the next"
     async with asyncio.timeout(60), slots.one("normal"):
         pass
