@@ -28,7 +28,9 @@ OPERATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 SPEC = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 QUANTITY = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+ENTRY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DEFAULT_CLASS = "rook-ceph-block"
+SOURCE = "def main(payload):\n    return payload\n"
 SHORTEST_LIMIT = 57  # of all names: what is longer may be wrong somewhere
 LONGEST = {OPERATION_ID: 128}
 NAMES = 6  # so few that requests meet what others have made
@@ -59,6 +61,14 @@ SEMANTIC = tuple(
         r"command and args need fromImage\b.*",
         r"fromImage needs command or args: .*",
         r"names this storage itself: name another one",
+        r"is required( unless the function has a handler: .*| when enabled: .*| for a worker without handler: .*)?",
+        r"(command and args )?cannot stand beside (serverless\.)?handler, .*",
+        r".* is the platform's own in a worker",
+        r"names a Secret of the platform: .*",
+        r"is not valid Python: .*",
+        r"defines no \w+, which handler\.entry names",
+        r"has \d+ bytes: at most \d+ are allowed",
+        r"\d+ is more than maxWorkers, which is \d+",
     )
 )
 """Refusals of what the schema allows: it has no words for references, unique keys, amounts with units and settings."""
@@ -112,6 +122,26 @@ def few_mounts(unit: dict[str, Any]) -> None:
         unit["storageMounts"] = []
 
 
+def idle(unit: dict[str, Any]) -> None:
+    """A unit as the API takes it that is no worker: each worker is a process more on this machine."""
+    serverless = unit.get("serverless")
+    if isinstance(serverless, dict) and serverless.get("enabled") is True and pick(serverless, 8):
+        serverless["enabled"] = False
+
+
+def runnable(function: dict[str, Any]) -> None:
+    """A function as the API takes it, with source that can be parsed and without workers of its own."""
+    number(function, "minWorkers", 0, 1000, 0)
+    handler, unit = function.get("handler"), function.get("unit")
+    if isinstance(handler, dict) and "source" in handler:
+        put(handler, "entry", ENTRY, lambda _: "main")
+        put(handler, "source", ANYTHING, lambda value: SOURCE if value and pick(value, 8) else value)
+        if isinstance(unit, dict) and isinstance(unit.get("image"), str) and pick(unit, 8):
+            unit["image"] = None
+    if isinstance(unit, dict) and isinstance(unit.get("template"), dict) and pick(unit, 8):
+        unit["template"] = {}
+
+
 @schemathesis.hook
 def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
     if path_parameters:
@@ -140,6 +170,9 @@ def map_body(context: HookContext, body: Any) -> Any:
     put(body, "operationID", OPERATION_ID, lambda value: f"op-{MINE}-{seen if pick(value, 4) else seen % NAMES}")
     put(body, "stockNamespace", NAME, lambda value: "runtime-stock" if pick(value, 8) else value)
     few_mounts(body)
+    idle(body)
+    if "/serverless/functions" in path:
+        runnable(body)
     if path.endswith("/stockpools"):
         no_pods(body)
     if path.endswith("/stock-units"):

@@ -26,6 +26,8 @@ BODIES: dict[str, dict[str, Any]] = {
     f"{BASE}/gpu-units/{{name}}": {"image": "python:3.12"},
     f"{BASE}/gpu-storages": {"name": "refused", "size": "1Gi"},
     f"{BASE}/gpu-storages/{{name}}": {"accessor": {"enabled": True}},
+    f"{BASE}/serverless/functions": {"name": "refused", "unit": {"specName": "cpu.small", "image": "python:3.12"}},
+    f"{BASE}/serverless/functions/{{name}}": {"maxWorkers": 2},
 }
 HELD = b'{"operationID"'  # the beginning of a body whose rest never comes
 

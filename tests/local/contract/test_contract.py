@@ -70,7 +70,13 @@ def furnish(up: Up) -> None:
 
         eventually_sync(handed_over, within=120, what="a unit is handed over")
         assert up.call("POST", "/gpu-storages", {"name": name, "size": "1Gi"})[0] == 201
+        assert up.call("POST", "/serverless/functions", furnished_function(name))[0] == 201
     eventually_sync(lambda: up.call("GET", f"/gpu-units/{KEPT}")[1]["data"].get("phase") == "Ready", within=120)
+
+
+def furnished_function(name: str) -> dict[str, Any]:
+    unit = {"specName": "cpu.small", "image": "python:3.12"}
+    return {"operationID": f"op-{name}", "name": name, "unit": unit, "maxWorkers": 1}
 
 
 def furnished_unit(name: str) -> dict[str, Any]:
@@ -164,7 +170,8 @@ def by_hand(up: Up, folder: Path, documented: set[Documented]) -> set[Documented
         seen |= all_answering(here, documented, 403, Host="elsewhere.example")
         seen |= all_answering(cut_off, documented, 503)
     # Furnishing handed units over, and insisted on it.
-    seen |= special_cases(here) | storage_cases(here) | stock_taken_back(up, folder) | storage_recovered(up)
+    seen |= special_cases(here) | storage_cases(here) | function_cases(here)
+    seen |= stock_taken_back(up, folder) | storage_recovered(up)
     return seen | {("POST", f"{BASE}/gpu-units", 201)}
 
 
@@ -251,6 +258,34 @@ def storage_cases(api: Process) -> set[Documented]:
             ("PUT", storage, KEPT, {"size": "x" * BODY_BYTES}, {}, 413),
             ("POST", storages, "", {}, text, 415),
             ("PUT", storage, KEPT, {}, text, 415),
+        ),
+    )
+
+
+def function_cases(api: Process) -> set[Documented]:
+    """The same for serverless functions."""
+    functions, function = f"{BASE}/serverless/functions", f"{BASE}/serverless/functions/{{name}}"
+    stale, text = {"If-Match": '"1"'}, {"Content-Type": "text/plain"}
+    new = furnished_function("by-hand")
+    return asked(
+        api,
+        (
+            ("POST", functions, "", {**new, "namespace": "missing"}, {}, 404),
+            ("POST", functions, "", new, {}, 201),
+            ("POST", functions, "", new, {}, 200),
+            ("POST", functions, "", {**new, "maxWorkers": 2}, {}, 409),
+            ("GET", function, "by-hand", None, {}, 200),
+            ("GET", function, "nobody", None, {}, 404),
+            ("PUT", function, "by-hand", {"maxWorkers": 2}, {}, 200),
+            ("PUT", function, "by-hand", {"maxWorkers": 3}, stale, 409),
+            ("PUT", function, "nobody", {"maxWorkers": 3}, {}, 404),
+            ("DELETE", function, "by-hand", None, stale, 409),
+            ("DELETE", function, "by-hand", None, {}, 204),
+            ("DELETE", function, "nobody", None, {}, 404),
+            ("POST", functions, "", {"name": "x" * BODY_BYTES}, {}, 413),
+            ("PUT", function, KEPT, {"maxWorkers": "x" * BODY_BYTES}, {}, 413),
+            ("POST", functions, "", {}, text, 415),
+            ("PUT", function, KEPT, {}, text, 415),
         ),
     )
 
