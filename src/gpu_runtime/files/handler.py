@@ -195,9 +195,7 @@ def _part(request: web.Request, content: Validators, size: int) -> Span | None:
 
 
 def _parameters(query: str) -> Query:
-    raw = query.encode("utf-8", "surrogateescape")
-    pairs = parse_qsl(raw, keep_blank_values=True)
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
+    return dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape"))
 
 
 def _format(query: Query, accept: str) -> str:

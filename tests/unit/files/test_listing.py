@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import pytest
 
@@ -84,9 +85,34 @@ async def test_a_large_folder_comes_in_pages_that_hold_every_name_once(tmp_path:
         ]
 
 
+@mutant("files/handler.py", ', errors="surrogateescape"', "")
+async def test_a_page_can_begin_after_any_name(tmp_path: Path) -> None:
+    names = [b"a b&c=d+e%41", "é".encode(), "\u4e2d".encode(), b"\xfe", b"\xff&\xfe"]
+    for name in names:
+        (tmp_path / os.fsdecode(name)).touch()
+    async with serving(tmp_path) as port:
+        seen, query = [], "?format=json&limit=1"
+        while query and len(seen) < len(names):
+            found = await listed(port, query)
+            seen += [each["href"] for each in found["entries"]]
+            query = found["next"]
+        assert [unquote_to_bytes(each.removeprefix("./")) for each in seen] == names
+    assert query is None
+
+
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=-1", "limit=10001", "limit=x", "limit=٣", "limit=" + "9" * 5000, "format=xml", "archive=zip"],
+    [
+        "limit=0",
+        "limit=-1",
+        "limit=10001",
+        "limit=x",
+        "limit=٣",
+        "limit=" + "9" * 5000,
+        "format=xml",
+        "archive=zip",
+        "format=%ff",
+    ],
 )
 async def test_a_parameter_that_makes_no_sense_is_refused(tmp_path: Path, query: str) -> None:
     async with serving(tmp_path) as port:
