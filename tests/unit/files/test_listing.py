@@ -91,7 +91,8 @@ async def test_a_page_can_begin_after_any_name(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / os.fsdecode(name)).touch()
     async with serving(tmp_path) as port:
-        seen, query = [], "?format=json&limit=1"
+        seen: list[str] = []
+        query = "?format=json&limit=1"
         while query and len(seen) < len(names):
             found = await listed(port, query)
             seen += [each["href"] for each in found["entries"]]
