@@ -55,6 +55,8 @@ class Tools:
     outputs: Outputs
     clock: Clock
     in_progress_seconds: float
+    look_seconds: float
+    """How often a run looks whether it has ended elsewhere."""
     count: Callable[[str], None]
     """Counts ends by state for the metrics; also `retried` and `discarded`."""
 
@@ -235,7 +237,7 @@ class Invocation:
         """Notices that the run has ended meanwhile: at once when told, and from time to time if that was lost."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.tools.in_progress_seconds):
+                async with asyncio.timeout(self.tools.look_seconds):
                     await self._look.wait()
             self._look.clear()
             if await self.tools.ends.exists_now(self.delivery.run):

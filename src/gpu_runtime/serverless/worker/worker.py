@@ -30,6 +30,8 @@ from gpu_runtime.serverless.worker.slots import Slots
 
 HAND_BACK_SECONDS = 2.0
 """So long before the end of the grace period runs are handed back, to reach the broker in time."""
+MOST_IN_PROGRESS_SECONDS = 3.0
+"""The activator sets the ack wait of the consumers. A run is safe although the worker's setting differs from it."""
 
 
 class Worker:
@@ -67,21 +69,7 @@ class Worker:
             self._heartbeat,
         )
         self.metrics = CollectorRegistry()
-        outcomes = Counter("worker_invocations", "What became of tries.", ["outcome"], registry=self.metrics)
-        running = Gauge("worker_invocations_held", "Invocations that the worker holds.", registry=self.metrics)
-        running.set_function(lambda: len(self._open))
-        self._tools = Tools(
-            worker=settings.name,
-            broker=self._broker,
-            framework=self._framework,
-            readiness=self._readiness,
-            slots=Slots(settings.concurrency),
-            ends=self._ends,
-            outputs=self._outputs,
-            clock=clock,
-            in_progress_seconds=settings.ackWaitSeconds / 3,
-            count=lambda outcome: outcomes.labels(outcome).inc(),
-        )
+        self._tools = self._make_tools()
         self._runs: asyncio.TaskGroup | None = None
 
     def checks(self) -> Mapping[str, str | None]:
@@ -144,9 +132,28 @@ class Worker:
         for task in self._open.values():  # the broker does not answer: what is left comes again after the ack wait
             task.cancel()
 
+    def _make_tools(self) -> Tools:
+        outcomes = Counter("worker_invocations", "What became of tries.", ["outcome"], registry=self.metrics)
+        running = Gauge("worker_invocations_held", "Invocations that the worker holds.", registry=self.metrics)
+        running.set_function(lambda: len(self._open))
+        return Tools(
+            worker=self._settings.name,
+            broker=self._broker,
+            framework=self._framework,
+            readiness=self._readiness,
+            slots=Slots(self._settings.concurrency),
+            ends=self._ends,
+            outputs=self._outputs,
+            clock=self._clock,
+            in_progress_seconds=min(self._settings.ackWaitSeconds / 3, MOST_IN_PROGRESS_SECONDS),
+            look_seconds=self._settings.ackWaitSeconds / 3,
+            count=lambda outcome: outcomes.labels(outcome).inc(),
+        )
+
     def _take(self, message: Msg) -> None:
         """Holds a delivered message. A second delivery of a run that is held is not a second run."""
-        assert self._runs is not None
+        if self._runs is None or self._over:
+            return
         try:
             delivery = Delivery(self._broker, message)
         except ValueError:

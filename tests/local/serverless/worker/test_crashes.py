@@ -50,7 +50,7 @@ async def test_a_run_longer_than_the_ack_wait_runs_once(
 async def test_a_run_that_is_delivered_again_to_its_own_worker_is_not_run_twice(
     server: NatsServer, impatient: Queue, framework: OddFramework
 ) -> None:
-    """The worker reports progress too seldom for this broker, so the broker delivers the run again and again."""
+    """The worker reports progress every 3 s, which is too seldom for this broker: it delivers the run again."""
     run = await impatient.submit("inv", SLEEP, max_attempts=100)
     async with running_worker(server, framework.socket, ackWaitSeconds=300, concurrency=2):
         other = await impatient.submit("other", {"do": "sleep", "seconds": 3})
