@@ -22,6 +22,7 @@ from equipment.nats import free_port
 from equipment.waiting import eventually_sync
 from gpu_runtime.config.results import ResultsSettings
 from realkube import packages
+from steps import descendants
 
 PASSWORD = "a secret / with : odd @ characters"
 PROGRAMS = Path("/usr/lib/postgresql")
@@ -103,7 +104,6 @@ class PostgresServer:
                 ],
                 cwd=self.folder,
                 user=_unprivileged(),
-                start_new_session=True,
                 stdout=log,
                 stderr=log,
             )
@@ -111,10 +111,16 @@ class PostgresServer:
     def kill(self) -> None:
         """SIGKILL of the server with all its processes, as when the machine takes them away."""
         if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            self.signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the server and all its processes, each of which has a session of its own."""
+        assert self.process is not None
+        for process in (self.process.pid, *descendants(self.process.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def wait_until_it_answers(self) -> None:
         eventually_sync(lambda: self.execute("SELECT 1"), what="PostgreSQL answers")

@@ -25,8 +25,9 @@ class ResultStoreSettings(Struct, frozen=True, kw_only=True):
         int,
         Meta(
             ge=0,
-            description="How long the broker keeps a run after its end. It must be less than streams.bodiesSeconds "
-            "of the runtime-api: a large payload that is needed for a redrive is copied at this time.",
+            description="How long the broker keeps a run after its end; a minute while a stream is more than half "
+            "full. It must be less than streams.bodiesSeconds of the runtime-api: a large payload that is needed for "
+            "a redrive is copied at this time.",
         ),
     ] = 86400
     retentionSeconds: Annotated[
@@ -39,5 +40,5 @@ class ResultStoreSettings(Struct, frozen=True, kw_only=True):
     ] = 20 * 1024**3
     housekeepingSeconds: Annotated[int, Meta(ge=1, description="How often old records are looked for.")] = 60
     purgesPerSecond: Annotated[int, Meta(ge=1, description="How many runs are purged from the broker in a second.")] = (
-        50
+        500
     )

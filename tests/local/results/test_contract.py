@@ -365,19 +365,22 @@ async def test_finished_runs_come_oldest_first_until_they_are_purged(store: Resu
 
 
 async def test_finished_runs_tell_what_the_database_lacks(store: ResultStore) -> None:
-    lacks, has, ended = a_run("lacks"), a_run("has"), a_run("ended")
+    lacks, has, ended, large = a_run("lacks"), a_run("has"), a_run("ended"), a_run("large")
     await store.save(Batch([an_acceptance(run, payload=LARGE) for run in (lacks, has)]))
     await store.save(Batch(ends=[an_end(run, "failed") for run in (lacks, has, ended)]))
     await store.save_body(has, "payload", b"abc")
+    await store.save(Batch(ends=[an_end(large, body=LARGE)]))
 
     found = {
-        each.run: (each.state, each.acceptance_stored, each.payload_missing) for each in await store.finished(at(1), 9)
+        each.run: (each.state, each.acceptance_stored, each.large_bodies, each.payload_missing)
+        for each in await store.finished(at(1), 9)
     }
 
     assert found == {
-        lacks: ("failed", True, True),
-        has: ("failed", True, False),
-        ended: ("failed", False, False),
+        lacks: ("failed", True, True, True),
+        has: ("failed", True, True, False),
+        ended: ("failed", False, False, False),
+        large: ("succeeded", False, True, False),
     }
 
 

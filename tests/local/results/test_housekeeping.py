@@ -15,7 +15,7 @@ from equipment.results import ResultDatabase, a_result, a_run, an_acceptance, an
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.broker import bodies
 from gpu_runtime.serverless.broker.connection import Broker
-from gpu_runtime.serverless.broker.publishing import last
+from gpu_runtime.serverless.broker.publishing import last, publish
 from gpu_runtime.serverless.broker.streams import BODIES, INVOCATIONS, RESULTS
 from gpu_runtime.serverless.results.base import Batch, ResultStore, RunQuery
 from gpu_runtime.serverless.results.housekeeping import Housekeeping, Limits
@@ -81,9 +81,9 @@ async def publish_run(broker: Broker, run: Run, state: str = "succeeded") -> Non
 async def test_a_stored_run_past_its_window_goes_from_the_broker_alone(broker: Broker, store: ResultStore) -> None:
     old, young, neighbour = a_run("inv-1"), a_run("young"), a_run("inv-11")
     for run in (old, young, neighbour):
-        await bodies.store(broker, run, b"x" * (bodies.INLINE_BYTES + 1), is_json=False)
+        body = await bodies.store(broker, run, b"x" * (bodies.INLINE_BYTES + 1), is_json=False)
         await publish_run(broker, run)
-    ends = [an_end(old, ended_at=ago(hours=25)), an_end(young, ended_at=ago(hours=23))]
+    ends = [an_end(old, ended_at=ago(hours=25), body=body), an_end(young, ended_at=ago(hours=23), body=body)]
     await store.save(Batch([an_acceptance(old), an_acceptance(young)], ends))
 
     await housekeeping(broker, store).sweep()
@@ -137,6 +137,26 @@ async def test_the_large_payload_of_a_run_that_may_be_redriven_is_copied_first(
     assert await store.body(runs["succeeded"], "payload") is None
     for run in runs.values():
         assert await in_broker(broker, run) == []
+
+
+@mutant(HOUSEKEEPING, "if fill > FULL else self._limits.broker_keep", "if False else self._limits.broker_keep")
+async def test_finished_runs_make_room_when_a_stream_is_more_than_half_full(broker: Broker, store: ResultStore) -> None:
+    """Otherwise a busy day would fill the queue with runs that are all finished."""
+    young, youngest = a_run("young"), a_run("youngest")
+    for run in (young, youngest):
+        await publish_run(broker, run)
+    ends = [an_end(young, ended_at=ago(minutes=2)), an_end(youngest, ended_at=ago(seconds=30))]
+    await store.save(Batch([an_acceptance(run) for run in (young, youngest)], ends))
+    await housekeeping(broker, store).sweep()
+    before = await in_broker(broker, young)
+    for number in range(40):
+        await publish(broker, f"inv.runtime-instance.echo.filler-{number}.1.n", b"x" * 1_000_000)
+
+    await housekeeping(broker, store).sweep()
+
+    assert before == [INVOCATIONS, RESULTS]
+    assert await in_broker(broker, young) == []
+    assert await in_broker(broker, youngest) == [INVOCATIONS, RESULTS]
 
 
 @mutant(HOUSEKEEPING, "return bool(purged) and len(due) == PURGE_BATCH", "return False")

@@ -116,8 +116,10 @@ class FinishedRun:
     run: Run
     state: State
     acceptance_stored: bool
+    large_bodies: bool
+    """Its payload or result is too large for a message."""
     payload_missing: bool
-    """Its payload was too large for the message and is not in the database."""
+    """Its payload is large and not in the database."""
 
 
 @dataclass(frozen=True)

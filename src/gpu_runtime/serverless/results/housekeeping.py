@@ -9,6 +9,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
@@ -24,10 +25,13 @@ from gpu_runtime.serverless.results.base import FinishedRun, ResultStore, StoreU
 from gpu_runtime.serverless.results.metrics import Metrics
 from gpu_runtime.serverless.subjects import Run
 
-PURGE_BATCH = 100
+PURGE_BATCH = 200
+PURGES_AT_ONCE = 20
 DELETE_BATCH = 500
-PAUSE_SECONDS = 1.0
-"""After a failure; and between batches, so that housekeeping leaves the broker and the database to others."""
+FULL = 0.5
+"""The share of a stream's limit above which finished runs are purged early."""
+FULL_KEEP = timedelta(minutes=1)
+"""A worker that got a message a second time looks for its end before it runs it: the end must still be there."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Limits:
     """How long and how much is kept."""
 
     broker_keep: timedelta
+    """While a stream is more than half full: at most FULL_KEEP."""
     database_keep: timedelta
     database_bytes: int
     purges_per_second: int
@@ -67,17 +72,29 @@ class Housekeeping:
 
     async def _purge_batch(self) -> bool:
         """Whether there may be more."""
-        due = await self._store.finished(self._clock.now() - self._limits.broker_keep, PURGE_BATCH)
+        due = await self._store.finished(self._clock.now() - await self._broker_keep(), PURGE_BATCH)
         purged = []
-        for finished in due:
-            if await self._purge(finished):
-                purged.append(finished.run)
-            await asyncio.sleep(1 / self._limits.purges_per_second)
+        for start in range(0, len(due), PURGES_AT_ONCE):
+            runs = due[start : start + PURGES_AT_ONCE]
+            gone = await asyncio.gather(*(self._purge(finished) for finished in runs))
+            purged += [finished.run for finished, is_gone in zip(runs, gone, strict=True) if is_gone]
+            await asyncio.sleep(len(runs) / self._limits.purges_per_second)
         if purged:
             await self._store.mark_purged(purged)
             self._metrics.purged.inc(len(purged))
         # Without progress the same runs would come again: they wait for the next sweep.
         return bool(purged) and len(due) == PURGE_BATCH
+
+    async def _broker_keep(self) -> timedelta:
+        """Less than usual while a stream fills up: a full one would refuse new invocations or ends."""
+        fill = 0.0
+        for name in (INVOCATIONS, RESULTS, BODIES):
+            info = await self._ask(f"$JS.API.STREAM.INFO.{name}", {})
+            most = info["config"]["max_bytes"]
+            share = info["state"]["bytes"] / most if most > 0 else 0.0
+            self._metrics.stream_fill.labels(name).set(share)
+            fill = max(fill, share)
+        return min(self._limits.broker_keep, FULL_KEEP) if fill > FULL else self._limits.broker_keep
 
     async def _purge(self, finished: FinishedRun) -> bool:
         """False: the broker has something that the database lacks."""
@@ -89,7 +106,8 @@ class Housekeeping:
         # The invocation goes first: a worker that still held it without its end would run it again.
         await self._purge_subject(INVOCATIONS, subjects.accepted_any(run))
         await self._purge_subject(RESULTS, subjects.ended(run))
-        await self._purge_subject(BODIES, f"body.{run.scope}.>")
+        if finished.large_bodies:  # chunks that nothing refers to go with the age limit of their stream
+            await self._purge_subject(BODIES, f"body.{run.scope}.>")
         return True
 
     async def _copy_payload(self, run: Run) -> None:
@@ -106,10 +124,13 @@ class Housekeeping:
         await self._store.save_body(run, "payload", content)
 
     async def _purge_subject(self, stream: str, subject: str) -> None:
-        request = json.dumps({"filter": subject}).encode()
-        answer = json.loads((await self._broker.request(f"$JS.API.STREAM.PURGE.{stream}", request)).data)
+        await self._ask(f"$JS.API.STREAM.PURGE.{stream}", {"filter": subject})
+
+    async def _ask(self, subject: str, body: dict[str, str]) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads((await self._broker.request(subject, json.dumps(body).encode())).data)
         if (problem := answer.get("error")) is not None:
-            raise BrokerError(f"stream {stream} cannot be purged: {problem.get('description')}")
+            raise BrokerError(f"the broker answered to {subject}: {problem.get('description')}")
+        return answer
 
     async def _delete_old(self) -> bool:
         """Whether there may be more."""

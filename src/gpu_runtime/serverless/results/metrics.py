@@ -42,6 +42,12 @@ class Metrics:
         self.purged = Counter(
             "result_store_purged_runs", "Finished runs purged from the broker.", registry=self.registry
         )
+        self.stream_fill = Gauge(
+            "result_store_stream_fill_ratio",
+            "Bytes of a stream of the broker, as a share of its limit.",
+            ["stream"],
+            registry=self.registry,
+        )
         self.deleted = Counter(
             "result_store_deleted_records",
             "Records deleted from the database by their reason, age or size.",

@@ -32,6 +32,7 @@ CREATE TABLE runs (
     ended_at BIGINT,
     purged SMALLINT NOT NULL DEFAULT 0,
     large_payload SMALLINT NOT NULL DEFAULT 0,
+    large_result SMALLINT NOT NULL DEFAULT 0,
     size BIGINT NOT NULL,
     invocation {blob},
     result {blob},
@@ -68,8 +69,9 @@ MIGRATIONS: tuple[Migration, ...] = (
         1,
         (
             _RUNS,
-            # Lists of one function, of one namespace, and of everything; the key makes the order total.
+            # Lists of one function and of everything, each also of one state; the key makes the order total.
             "CREATE INDEX runs_by_function ON runs (namespace, function, accepted_at, id, run)",
+            "CREATE INDEX runs_by_function_and_state ON runs (namespace, function, state, accepted_at, id, run)",
             "CREATE INDEX runs_by_time ON runs (accepted_at, namespace, function, id, run)",
             "CREATE INDEX runs_by_state ON runs (state, accepted_at, namespace, function, id, run)",
             "CREATE INDEX runs_by_id ON runs (id)",

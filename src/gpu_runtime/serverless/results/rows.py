@@ -87,12 +87,12 @@ def acceptance_values(acceptance: Acceptance) -> tuple[Value, ...]:
 
 
 def end_values(end: End) -> tuple[Value, ...]:
-    """namespace, function, id, run, accepted_at, state, ended_at, size, result, body"""
+    """namespace, function, id, run, accepted_at, state, ended_at, large_result, size, result, body"""
     message, body = end.message, _inline(end.message.body)
     details = _encode(msgspec.structs.replace(message, body=_reference(message.body)))
     size = ROW_BYTES + len(details) + len(body or b"")
-    accepted = to_micros(message.acceptedAt or message.completedAt)
-    return (*key(message.of), accepted, message.state, to_micros(end.ended_at), size, details, body)
+    accepted, large = to_micros(message.acceptedAt or message.completedAt), int(message.body.ref is not None)
+    return (*key(message.of), accepted, message.state, to_micros(end.ended_at), large, size, details, body)
 
 
 def dead_letter_values(letter: DeadLetter) -> tuple[Value, ...]:

@@ -21,11 +21,11 @@ SET invocation = excluded.invocation, payload = excluded.payload, large_payload 
     size = runs.size + excluded.size
 WHERE runs.invocation IS NULL"""
 SAVE_END = """
-INSERT INTO runs (namespace, function, id, run, accepted_at, state, ended_at, size, result, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO runs (namespace, function, id, run, accepted_at, state, ended_at, large_result, size, result, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (namespace, function, id, run) DO UPDATE
-SET state = excluded.state, ended_at = excluded.ended_at, result = excluded.result, body = excluded.body,
-    size = runs.size + excluded.size
+SET state = excluded.state, ended_at = excluded.ended_at, large_result = excluded.large_result,
+    result = excluded.result, body = excluded.body, size = runs.size + excluded.size
 WHERE runs.ended_at IS NULL"""
 # Reads the end that is stored, which may be another one than the batch has.
 SAVE_RUN_DEAD_LETTER = f"""
@@ -57,7 +57,8 @@ DEAD_LETTER_COLUMNS = f"letter, failed_at, source, namespace, function, id, run,
 GET_DEAD_LETTER = f"SELECT {DEAD_LETTER_COLUMNS}, content FROM dead_letters AS d WHERE letter = $1"
 
 FINISHED = """
-SELECT namespace, function, id, run, state, invocation IS NOT NULL, large_payload = 1 AND NOT EXISTS (
+SELECT namespace, function, id, run, state, invocation IS NOT NULL, large_payload + large_result > 0,
+large_payload = 1 AND NOT EXISTS (
     SELECT 1 FROM bodies AS b WHERE b.namespace = r.namespace AND b.function = r.function AND b.id = r.id
     AND b.run = r.run AND b.part = 'payload')
 FROM runs AS r WHERE purged = 0 AND ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2"""

@@ -131,7 +131,7 @@ class Store(Reader):
 
     async def finished(self, ended_before: datetime, limit: int) -> list[FinishedRun]:
         found = await self._fetch(statements.FINISHED, rows.to_micros(ended_before), limit)
-        return [FinishedRun(rows.from_key(row), row[4], bool(row[5]), bool(row[6])) for row in found]
+        return [FinishedRun(rows.from_key(row), row[4], bool(row[5]), bool(row[6]), bool(row[7])) for row in found]
 
     async def mark_purged(self, runs: Sequence[Run]) -> None:
         await self._database.write([Statement(statements.MARK_PURGED, sorted(rows.key(run) for run in runs))])
