@@ -27,10 +27,15 @@ class NatsCluster:
     """Each message is stored on all three nodes. Any one node may be killed and started again."""
 
     nodes: list[NatsServer]
+    credentials: Path | None = None
+    """The credentials of the user who makes the streams, if the nodes ask for any."""
 
     @property
     def settings(self) -> NatsSettings:
-        return NatsSettings(url=",".join(f"nats://127.0.0.1:{node.port}" for node in self.nodes))
+        return NatsSettings(
+            url=",".join(f"nats://127.0.0.1:{node.port}" for node in self.nodes),
+            credentialsFile=str(self.credentials) if self.credentials is not None else None,
+        )
 
     def node(self, name: str) -> NatsServer:
         """The node of this name, by which the broker calls its leaders."""
@@ -45,7 +50,9 @@ async def leader(broker: Broker, stream: str) -> str:
 
 
 @asynccontextmanager
-async def running_nats_cluster(folder: Path, *, extra: str = "") -> AsyncIterator[NatsCluster]:
+async def running_nats_cluster(
+    folder: Path, *, extra: str = "", credentials: Path | None = None
+) -> AsyncIterator[NatsCluster]:
     """A cluster with empty streams of the product, three replicas each. `extra` is configuration of every node."""
     ports = free_ports(2 * REPLICAS)
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports[REPLICAS:])
@@ -58,7 +65,7 @@ async def running_nats_cluster(folder: Path, *, extra: str = "") -> AsyncIterato
         )
         for number in range(REPLICAS)
     ]
-    cluster = NatsCluster(nodes)
+    cluster = NatsCluster(nodes, credentials)
     try:
         for node in nodes:
             node.start()

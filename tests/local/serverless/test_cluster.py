@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from equipment.nats import NatsServer
 from equipment.nats_cluster import NatsCluster, leader, running_nats_cluster
@@ -17,8 +18,12 @@ from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError, NoAnswer, NotConfigured
 from gpu_runtime.serverless.broker.publishing import last, publish_once
-from gpu_runtime.serverless.broker.streams import INVOCATIONS
+from gpu_runtime.serverless.broker.streams import INVOCATIONS, RESULTS
+from gpu_runtime.serverless.credentials.__main__ import main
+from gpu_runtime.serverless.credentials.files import CredentialFiles
+from gpu_runtime.serverless.credentials.signing import AccountSigner, worker_credentials
 from gpu_runtime.serverless.subjects import Function, Priority, Run
+from gpu_runtime.supervisor.files import write_private
 
 ECHO = Function("runtime-instance", "echo")
 ROUNDS = 20
@@ -96,3 +101,28 @@ async def kept_of(broker: Broker, run: Run) -> int | None:
     except BrokerError as error:  # while another leader is elected
         raise AssertionError(str(error)) from error
     return stored.sequence if stored is not None else None
+
+
+async def test_three_nodes_accept_the_credentials_that_the_command_makes(tmp_path: Path) -> None:
+    files = CredentialFiles(tmp_path / "credentials")
+    assert main([str(files.folder)]) == 0
+    accounts, api = files.accounts.read_text(), files.credentials("runtime-api")
+    async with running_nats_cluster(tmp_path, extra=accounts, credentials=api) as cluster:
+        path = tmp_path / "worker.creds"
+        write_private(path, worker_credentials(AccountSigner.read(files.signing_key), ECHO, issued=0).text.encode())
+        settings = replace(cluster.settings, credentialsFile=str(path))
+        run = Run(ECHO, "inv-1", 1)
+        async with connected(settings, "worker") as worker:
+            assert await publish_once(worker, subjects.ended(run), b"{}") is not None
+        async with connected(cluster.settings, "runtime-api") as reader:
+            assert await last(reader, RESULTS, subjects.ended(run)) is not None
+        async with Broker(replace(settings, credentialsFile=None), "nobody") as nobody:
+            await eventually(lambda: "Authorization Violation" in nobody.problem, what="others are refused")
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    assert main([]) == "usage: python -m gpu_runtime.serverless.credentials FOLDER"
+    (tmp_path / "file").touch()
+    assert main([str(tmp_path / "file")]) == f"{tmp_path / 'file'} cannot be used: File exists"
+    (tmp_path / "keys.json").write_text("{}")
+    assert main([str(tmp_path)]) == f"{tmp_path / 'keys.json'}: it is not a key ring"
