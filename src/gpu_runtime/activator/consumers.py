@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from gpu_runtime.serverless import subjects
+from gpu_runtime.serverless.backlog import Backlog
 from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
 from gpu_runtime.serverless.broker.streams import INVOCATIONS
@@ -22,10 +23,13 @@ PULLS = 4096  # requests that wait at one consumer; each worker has one at a tim
 class Consumers:
     """Knows which consumers exist: it reads all of them once, and again after each new connection."""
 
-    def __init__(self, broker: Broker, ack_wait_seconds: float) -> None:
+    def __init__(self, broker: Broker, backlog: Backlog, ack_wait_seconds: float) -> None:
         self._broker = broker
+        self._backlog = backlog
         self._ack_wait_seconds = ack_wait_seconds
         self._known: set[str] = set()
+        self._outdated: dict[str, dict[str, Any]] = {}
+        """Consumers with other settings, by name."""
         self._connection: int | None = None
 
     async def ensure(self, function: Function) -> None:
@@ -34,7 +38,8 @@ class Consumers:
         for priority in PRIORITIES:
             name = subjects.consumer(function, priority)
             if name not in self._known:
-                config = self._config(function, priority)
+                config = self._outdated.pop(name, None) or self._config(function, priority)
+                config = {**config, "ack_wait": self._ack_wait_nanoseconds}
                 await self._ask(
                     f"CREATE.{INVOCATIONS}.{name}.{config['filter_subject']}",
                     {"stream_name": INVOCATIONS, "config": config},
@@ -46,45 +51,43 @@ class Consumers:
         await self._read()
         for priority in PRIORITIES:
             name = subjects.consumer(function, priority)
-            if name in self._known:
+            if name in self._known or name in self._outdated:
                 await self._ask(f"DELETE.{INVOCATIONS}.{name}", {}, allowed=NOT_FOUND)
                 self._known.discard(name)
-
-    def exist(self, function: Function) -> bool:
-        """Whether there is a consumer of the function, as far as is known."""
-        return any(subjects.consumer(function, priority) in self._known for priority in PRIORITIES)
+                self._outdated.pop(name, None)
 
     async def functions(self) -> set[Function]:
         """The functions that have consumers."""
         await self._read()
-        return {function for name in self._known if (function := _function(name)) is not None}
+        return {function for name in (*self._known, *self._outdated) if (function := _function(name)) is not None}
 
     async def _read(self) -> None:
         connection = reconnects(self._broker)
         if connection == self._connection:
             return
-        known: set[str] = set()
+        found: dict[str, dict[str, Any]] = {}
         offset, total = 0, 1
         while offset < total:
             page = await self._ask(f"LIST.{INVOCATIONS}", {"offset": offset})
-            known |= {each["name"] for each in page["consumers"] if self._is_current(each["config"])}
+            found |= {each["name"]: each["config"] for each in page["consumers"] if _function(each["name"])}
             offset, total = offset + max(1, len(page["consumers"])), page["total"]
-        self._known, self._connection = known, connection
-
-    def _is_current(self, config: Mapping[str, Any]) -> bool:
-        return bool(config.get("durable_name")) and config.get("ack_wait") == self._ack_wait_nanoseconds
+        wait = self._ack_wait_nanoseconds
+        self._known = {name for name, config in found.items() if config.get("ack_wait") == wait}
+        self._outdated = {name: config for name, config in found.items() if name not in self._known}
+        self._connection = connection
 
     @property
     def _ack_wait_nanoseconds(self) -> int:
         return int(self._ack_wait_seconds * NANOSECONDS)
 
     def _config(self, function: Function, priority: Priority) -> dict[str, Any]:
+        """A new consumer begins with the first unfinished run: what ended before need not be delivered again."""
         return {
             "durable_name": subjects.consumer(function, priority),
             "filter_subject": subjects.consumer_filter(function, priority),
-            "deliver_policy": "all",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._backlog.first_unfinished(function),
             "ack_policy": "explicit",
-            "ack_wait": self._ack_wait_nanoseconds,
             "max_deliver": -1,  # the worker counts, so that an invocation always gets an end
             "max_ack_pending": -1,  # tries that wait for their back-off must not hold up others
             "max_waiting": PULLS,

@@ -10,7 +10,6 @@ from gpu_runtime.activator.demand import Demand
 from gpu_runtime.activator.resources import names
 from gpu_runtime.activator.resources.worker import outdated
 from gpu_runtime.api.meta.condition import find_condition
-from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import READY
@@ -41,7 +40,7 @@ class Seen:
 class Memory:
     """What the activator remembers of one function. Losing it costs time, never correctness."""
 
-    key: Key
+    uid: str
     demand: Demand
     states: dict[str, tuple[WorkerState, float]] = field(default_factory=dict)
     """State of each unit by UID, and since when."""

@@ -52,14 +52,18 @@ class Activator:
     expiry: Expiry
     caches: Caches
     consumers: Consumers
+    stock: Stock
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.backlog.run())
-            group.create_task(self.heartbeats.run())
-            group.create_task(self.expiry.run())
-            group.create_task(self._sweep())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.backlog.run())
+                group.create_task(self.heartbeats.run())
+                group.create_task(self.expiry.run())
+                group.create_task(self._sweep())
+        finally:
+            self.stock.after_reply.stop()
 
     def queue_changed(self, function: Function) -> None:
         """The first invocation of a function is urgent: a worker may have to start for it."""
@@ -111,7 +115,7 @@ def add_functions(
     )
     stock = Stock.of(client, manager, platform, clock)
     backlog, heartbeats = Backlog(broker, clock), Heartbeats(broker, clock)
-    consumers, credentials = Consumers(broker, settings.ackWaitSeconds), Credentials(client, signer)
+    consumers, credentials = Consumers(broker, backlog, settings.ackWaitSeconds), Credentials(client, signer)
     ender = Ender(broker, backlog, clock)
     workers = Workers(client, caches, broker, heartbeats, stock)
     limits = Limits(ready_seconds=settings.workerReadySeconds)
@@ -139,7 +143,7 @@ def add_functions(
     ]
     controller = manager.controller("gpufunction", reconciler.reconcile, sources, workers=settings.workers)
     expiry = Expiry(backlog, heartbeats, ender, clock, manager.leading.is_set)
-    activator = Activator(controller, backlog, heartbeats, expiry, caches, consumers)
+    activator = Activator(controller, backlog, heartbeats, expiry, caches, consumers, stock)
     backlog.subscribe(activator.queue_changed)
     heartbeats.subscribe(activator.worker_changed)
     return activator

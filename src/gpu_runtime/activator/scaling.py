@@ -30,8 +30,7 @@ class Scaling:
     workers: Workers
     clock: Clock
     limits: Limits = field(default_factory=Limits)
-    memories: dict[str, Memory] = field(default_factory=dict)
-    """By UID of the function."""
+    memories: dict[Key, Memory] = field(default_factory=dict)
 
     async def scale(self, function: GPUFunction, *, min_workers: int | None = None) -> float | None:
         """One decision, carried out. Returns after how many seconds to decide again although nothing changed."""
@@ -60,9 +59,8 @@ class Scaling:
         return self.backlog.load(Function(*function.metadata.key))
 
     def forget(self, key: Key) -> None:
-        """Forgets functions that no longer exist."""
-        for uid in [uid for uid, memory in self.memories.items() if memory.key == key]:
-            del self.memories[uid]
+        """For a function that no longer exists."""
+        self.memories.pop(key, None)
 
     def _patience(self, seen: list[Seen]) -> list[float]:
         """When the time of a worker that starts is over, or when a silent one counts as lost."""
@@ -71,10 +69,11 @@ class Scaling:
         return [*([self.limits.ready_seconds] if starting else []), *([self.limits.silent_seconds] if ready else [])]
 
     def _memory(self, function: GPUFunction) -> Memory:
-        uid = function.metadata.uid
-        if uid not in self.memories:
-            self.memories[uid] = Memory(function.metadata.key, Demand(self.clock.monotonic()))
-        return self.memories[uid]
+        meta = function.metadata
+        found = self.memories.get(meta.key)
+        if found is None or found.uid != meta.uid:
+            found = self.memories[meta.key] = Memory(meta.uid, Demand(self.clock.monotonic()))
+        return found
 
 
 def policy_of(spec: GPUFunctionSpec, min_workers: int | None = None) -> Policy:

@@ -110,6 +110,11 @@ class Backlog:
         queue = self._queues.get(function)
         return next(iter(queue.runs.values()), None) if queue is not None else None
 
+    def first_unfinished(self, function: Function) -> int:
+        """The sequence of the oldest unfinished run, or the next one in the stream. Valid while `problem` is empty."""
+        oldest = self.oldest(function)
+        return oldest.sequence if oldest is not None else self._accepted.last + 1
+
     def ahead(self, run: Run) -> int | None:
         """How many unfinished runs of the function come before this one, running ones included; None if it is not
         unfinished."""

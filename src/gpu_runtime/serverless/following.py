@@ -63,7 +63,8 @@ class Follower:
         self._broker, self._stream = broker, stream
         self._on_message, self._on_reset, self._on_idle = on_message, on_reset, on_idle
         self._created = ""
-        self._last = 0  # sequence in the stream of the last message
+        self.last = 0
+        """The sequence in the stream of the last message that was seen."""
         self._delivered = 0  # sequence of the last message within the consumer
         self._heard = 0.0
         self._gap = False
@@ -107,9 +108,9 @@ class Follower:
         """Begins anew when the stream is another one than before: its sequences mean something else."""
         info = await self._ask(f"$JS.API.STREAM.INFO.{self._stream}", {})
         created = info["created"]
-        if self._created and (created != self._created or info["state"]["last_seq"] < self._last):
+        if self._created and (created != self._created or info["state"]["last_seq"] < self.last):
             self._log.warning("the stream was made anew; reading it from its beginning")
-            self._last = 0
+            self.last = 0
             self._on_reset()
         self._created = created
 
@@ -121,7 +122,7 @@ class Follower:
         config = {
             "deliver_subject": inbox,
             "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self._last + 1,
+            "opt_start_seq": self.last + 1,
             "ack_policy": "none",
             "max_deliver": 1,
             "headers_only": True,
@@ -163,7 +164,7 @@ class Follower:
         if delivered != self._delivered + 1:
             self._gap = True
             return
-        self._delivered, self._last = delivered, sequence
+        self._delivered, self.last = delivered, sequence
         self._on_message(Followed(message.subject, sequence, stored / NANOSECONDS, headers))
         if not pending:
             self.problem = ""

@@ -127,5 +127,6 @@ class Heartbeats:
 
 
 def _news(said: WorkerHeartbeat) -> tuple[object, ...]:
-    """What a decision about workers depends on."""
-    return said.state, bool(said.running), said.idleSince, said.problem
+    """What a decision about workers depends on at once. Whether a ready worker is busy only counts over time."""
+    is_drained = said.state == "draining" and not said.running and said.idleSince is not None
+    return said.state, said.problem, is_drained

@@ -149,6 +149,11 @@ ROWS = {
     "a drained worker that is needed again ends, and another one starts": Row(
         needed(2), [Worker(0, "draining", running=1)], [Create(1)]
     ),
+    "workers in slots above a lower maxWorkers count against it": Row(
+        needed(8, policy=Policy(max_workers=2)),
+        [Worker(2, "draining", running=1), Worker(3, "draining", running=1)],
+        policy=Policy(max_workers=2, idle_seconds=30.0),
+    ),
     "workers on their way out count against maxWorkers": Row(
         needed(8), [Worker(slot, "draining", running=1) for slot in range(4)]
     ),
