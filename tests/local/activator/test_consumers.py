@@ -15,7 +15,7 @@ async def fetched(activator: World) -> list[str]:
     """What a worker of the function gets, by id."""
     name = subjects.consumer(ECHO, "normal")
     subscription = await activator.broker.stream.pull_subscribe_bind(name, stream=INVOCATIONS)
-    return [message.subject.split(".")[3] for message in await subscription.fetch(10, timeout=20)]
+    return [message.subject.split(".")[3] for message in await subscription.fetch(10, timeout=5)]
 
 
 async def test_each_function_has_one_consumer_for_each_priority(server: NatsServer) -> None:
