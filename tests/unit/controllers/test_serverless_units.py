@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from equipment.builders import a_stock_unit, a_unit
 from equipment.mutation import mutant
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.serverless import credentials_secret
-from gpu_runtime.config import ConfigError, ControllerManagerSettings, load
+from gpu_runtime.config import ConfigError, ControllerManagerSettings, WorkerSettings, load
 from gpu_runtime.config.controller_manager import ServerlessSettings
 from gpu_runtime.controllers.child_kinds.workloads import Deployment
 from gpu_runtime.controllers.gpuunit.resources.deployment import deployment, pod_size
@@ -167,6 +168,20 @@ def test_a_worker_takes_nothing_of_what_its_unit_reserved() -> None:
 def test_a_worker_without_command_runs_what_its_image_runs() -> None:
     assert "command" in pod_of(UNIT)["containers"][0], "any other unit runs a placeholder"
     assert "command" not in pod_of(WORKER)["containers"][0]
+
+
+@pytest.mark.parametrize("unit", [WORKER, HANDLER], ids=["image", "handler"])
+def test_the_worker_understands_every_variable_of_its_container(unit: Any) -> None:
+    worker = pod_of(unit.in_namespace("team-a"))["containers"][1]
+    environment = {each["name"]: each["value"] for each in worker["env"]}
+    settings = load("worker", WorkerSettings, None, environment)
+    assert (settings.namespace, settings.function, settings.name) == ("team-a", "echo", "echo-0")
+    assert settings.nats.servers == ["nats://nats.test:4222"]
+    mounted = {mount["mountPath"] for mount in worker["volumeMounts"]}
+    assert settings.nats.credentialsFile is not None
+    assert str(Path(settings.nats.credentialsFile).parent) in mounted
+    assert str(Path(settings.framework.socketPath).parent) in mounted
+    assert settings.graceSeconds == 60
 
 
 def test_a_pod_without_credentials_names_no_secret() -> None:

@@ -11,6 +11,7 @@ from equipment.mutation import mutant
 from gpu_runtime.api.meta.condition import Condition
 from gpu_runtime.api.meta.object import ObjectMeta
 from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit, GPUUnitPhase, GPUUnitSpec, GPUUnitStatus
+from gpu_runtime.api.v1alpha1.serverless import Serverless, ServerlessStatus
 from gpu_runtime.api.v1alpha1.stockpool import StockPool, StockPoolSpec, StockPoolStatus
 from gpu_runtime.service.listing import Filter, list_page
 from gpu_runtime.service.views import job_view, pool_view, unit_view
@@ -47,6 +48,26 @@ def test_a_ready_unit_says_so_with_its_reason() -> None:
     view = unit_view(a_unit(), "stock")
     assert (view.phase, view.reason, view.message) == ("Ready", "UnitReady", "it runs")
     assert (view.generation, view.observedGeneration) == (1, 1)
+
+
+def a_worker(*, generation: int = 1, enabled: bool = True) -> GPUUnit:
+    unit = a_unit(generation=generation)
+    takes = Condition.true("ServerlessReady", "UnitServerlessReady", "takes invocations of echo", generation=1)
+    status = replace(unit.status, serverless=ServerlessStatus(phase="Ready"), conditions=[*READY, takes])
+    serverless = Serverless(enabled=enabled, requestID="echo")
+    return replace(unit, spec=replace(unit.spec, serverless=serverless), status=status)
+
+
+@mutant("service/views.py", "and unit.status.observedGeneration >= unit.metadata.generation", "")
+def test_a_worker_says_whether_it_takes_invocations_by_its_current_spec() -> None:
+    seen = [a_worker(), a_worker(generation=2), a_worker(generation=2, enabled=False), a_unit()]
+    views = [unit_view(unit, "stock").serverless for unit in seen]
+    assert [(view.phase, view.reason) if view else None for view in views] == [
+        ("Ready", "UnitServerlessReady"),
+        ("Pending", ""),
+        ("Disabled", ""),
+        None,
+    ]
 
 
 @pytest.mark.parametrize("phase", ["Ready", "Failed"])
