@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.messages import Cancelled
@@ -23,6 +24,11 @@ async def act(api: Api, invocation_id: str, action: str, **query: Any) -> Answer
     return await api.call("POST", f"{INVOCATIONS_PATH}/{invocation_id}/{action}", params=query)
 
 
+@mutant(
+    "service/invocations/changes.py",
+    "await self._broker.nats.publish(subjects.cancelled(found.run.function), encode(news))",
+    "pass",
+)
 @pytest.mark.parametrize("running", [False, True])
 async def test_an_invocation_that_waits_or_runs_is_cancelled_and_the_workers_hear_of_it(
     world: World, api: Api, running: bool
@@ -104,6 +110,7 @@ async def test_an_invocation_that_did_not_succeed_runs_again(world: World, api: 
     assert (await api.get("again", wait="30s")).data["state"] == "succeeded"
 
 
+@mutant("service/invocations/changes.py", "(run is not None and run < last)", "False")
 async def test_a_retry_of_a_named_run_begins_one_run_however_often_it_is_sent(world: World, api: Api) -> None:
     function = await world.function()
     await api.submit(function, invocationID="named")
@@ -138,6 +145,7 @@ async def test_what_waits_or_succeeded_is_not_run_again(world: World, api: Api) 
     assert len(await world.stored(function)) == 1
 
 
+@mutant("service/invocations/changes.py", "if message.payload.ref is None:", "if True:")
 async def test_a_large_payload_is_copied_for_the_next_run(world: World, api: Api) -> None:
     function = await world.function()
     await api.submit(function, invocationID="large", payload="x" * 700_000)

@@ -147,6 +147,10 @@ async def test_invocations_are_listed_by_function_state_and_time_in_pages(
     without_zone = (now - hour).replace(tzinfo=None).isoformat()
     assert len(await listed(api, function=function.name, since=without_zone)) == 5
     assert await listed(api, function=function.name, until=without_zone) == []
+    for odd in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z"):
+        for name in ("since", "until"):
+            answer = await api.call("GET", INVOCATIONS_PATH, params={name: odd})
+            assert answer.status in (200, 400), answer
     wrong = await api.call("GET", INVOCATIONS_PATH, params={"continue": "of-no-page"})
     assert (wrong.status, wrong.fields) == (400, {"continue"})
 
@@ -168,6 +172,9 @@ async def redriven(api: Api, letter: str) -> Answer:
     return await api.call("POST", f"{LETTERS}/{letter}/redrive")
 
 
+@mutant(
+    "service/invocations/dead_letters.py", "retry(found, run.number, only_dead=True)", "retry(found, only_dead=False)"
+)
 async def test_a_dead_letter_is_listed_explained_and_redriven_once(world: World, api: Api, store: ResultStore) -> None:
     function = await world.function()
     dead = {"state": "dead_lettered", "failureClass": "retry_exhausted", "error": "boom", "attempts": 3}

@@ -17,6 +17,7 @@ from local.invocations.world import INVOCATIONS_PATH, Api, World
 CLIENTS = 20
 
 
+@mutant("serverless/subjects.py", 'return f"inv.{run.scope}.*"', 'return f"inv.{run.scope}.x"')
 @pytest.mark.parametrize("round_", range(3))
 async def test_of_twenty_equal_requests_at_two_apis_one_is_new(world: World, api: Api, round_: int) -> None:
     function = await world.function()

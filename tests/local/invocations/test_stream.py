@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.http import live
 from gpu_runtime.serverless import subjects
@@ -48,6 +49,7 @@ async def say(world: World, run: Run, sequence: int, data: bytes = b"") -> None:
     await world.broker.nats.publish(subjects.output(run), encode(piece))
 
 
+@mutant("http/live.py", 'b" ").replace(b"\\n", b" ")', 'b" ")')
 async def test_the_stream_tells_the_whole_story(world: World, api: Api) -> None:
     function = await world.function()
     await api.submit(function, invocationID="first")
@@ -89,6 +91,7 @@ async def start_worker(world: World, function: Function) -> None:
     await world.client.create(GPU_UNITS, unit)
 
 
+@mutant("http/live.py", "return web.Response(status=204)", "pass")
 async def test_a_browser_that_comes_back_is_shown_the_end_once(world: World, api: Api) -> None:
     function = await world.function()
     await api.submit(function, invocationID="back")

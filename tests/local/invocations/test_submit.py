@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from equipment.mutation import mutant
 from equipment.nats import SMALL_STREAMS
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
@@ -96,6 +97,7 @@ async def test_the_same_request_again_is_answered_with_the_invocation_that_exist
     assert len(await world.stored(function)) == 1
 
 
+@mutant("service/invocations/acceptance.py", "if found.request_hash != submission.request_hash:", "if False:")
 @pytest.mark.parametrize("case", OTHER)
 async def test_another_request_with_a_used_id_is_a_conflict(world: World, api: Api, case: str) -> None:
     first, second = OTHER[case]
@@ -170,6 +172,9 @@ async def test_static_workers_make_a_function(world: World, api: Api) -> None:
     assert len(await world.stored(function)) == 1
 
 
+@mutant(
+    "service/invocations/functions.py", "any(map(_is_static, self._workers(function)))", "any(self._workers(function))"
+)
 async def test_a_worker_that_outlives_its_function_does_not_stand_for_it(world: World, api: Api) -> None:
     function = Function(NAMESPACE, "orphaned")
     owner = {
@@ -193,6 +198,7 @@ async def test_a_worker_that_outlives_its_function_does_not_stand_for_it(world: 
     assert (await api.submit(function)).status == 404
 
 
+@mutant("service/invocations/acceptance.py", "self._backlog.load(function) >= policy.queue_limit", "False")
 async def test_a_full_queue_of_a_function_is_a_429_and_replays_are_answered(world: World, api: Api) -> None:
     function = await world.function(queueLimit=2)
     for number in range(2):
@@ -270,6 +276,11 @@ async def test_streams_with_other_settings_are_reported_and_left_alone(world: Wo
 NUMBERS = b'{"a": 1.0, "big": 123456789012345678901234567890, "tiny": 1e-7, "huge": 1e300, "text": "\\u00fc"}'
 
 
+@mutant(
+    "http/routes/invocations.py",
+    'bytes(written.get("payload", Raw(b"null")))',
+    'msgspec.json.encode(sent.get("payload"))',
+)
 async def test_a_json_payload_arrives_byte_for_byte(world: World, api: Api) -> None:
     function = await world.function()
     body = b'{"serverlessRequestID": "%b", "invocationID": "raw", "payload": %b}' % (function.name.encode(), NUMBERS)
@@ -309,6 +320,7 @@ async def test_a_json_body_beside_the_header_is_the_same_as_a_payload(world: Wor
     assert await world.payload(Run(function, "same", 1)) == b'{"x": 1}'
 
 
+@mutant("http/route.py", "            check_origin(request)\n        elif", "            pass\n        elif")
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
 async def test_a_page_of_another_site_cannot_submit(world: World, api: Api, kind: str) -> None:
     function = await world.function()
@@ -354,6 +366,7 @@ async def test_large_and_binary_results_are_shown(world: World, api: Api) -> Non
     assert "no longer kept" in (await api.get("gone")).data["bodyMissing"]
 
 
+@mutant("service/invocations/lookup.py", "if len(functions) > 1:", "if False:")
 async def test_an_id_of_two_functions_needs_the_function(world: World, api: Api) -> None:
     one, two = await world.function(), await world.function()
     for function in (one, two):
