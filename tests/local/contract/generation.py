@@ -25,6 +25,10 @@ from gpu_runtime.api.validation import validate
 
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 OPERATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+INVOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+REQUEST_ID = re.compile(r"[a-z0-9_-]+")
+WAIT = re.compile(r"(0|[1-9][0-9]{0,2})(ms|s|m)?")
+KEPT = "kept"  # a function that no generated request changes
 SPEC = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 QUANTITY = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -61,6 +65,12 @@ SEMANTIC = tuple(
         r"command and args need fromImage\b.*",
         r"fromImage needs command or args: .*",
         r"names this storage itself: name another one",
+        r"the name must be a valid name of an HTTP header",
+        r"the name must be 1 to 256 printable characters",
+        r"must not have control characters, such as line breaks",
+        r"headers and attributes must have at most \d+ bytes",
+        r"must be async: the answer to a batch waits for no end",
+        r"must be the `continue` value of a page of the same list",
         r"is required( unless the function has a handler: .*| when enabled: .*| for a worker without handler: .*)?",
         r"(command and args )?cannot stand beside (serverless\.)?handler, .*",
         r".* is the platform's own in a worker",
@@ -142,12 +152,33 @@ def runnable(function: dict[str, Any]) -> None:
         unit["template"] = {}
 
 
+def callable_now(invocation: dict[str, Any]) -> None:
+    """A call of a function that exists, whose answer waits for nothing."""
+    put(invocation, "serverlessRequestID", REQUEST_ID, lambda value: KEPT if pick(value, 16) else value)
+    put(invocation, "namespace", NAME, lambda value: place(value, ""))
+    put(invocation, "invocationID", INVOCATION_ID, lambda value: f"made-{MINE}-{pick(value, 1000)}")
+    at_once(invocation)
+
+
+def at_once(invocation: dict[str, Any]) -> None:
+    if invocation.get("mode") == "sync":
+        invocation["waitSeconds"] = 0
+
+
 @schemathesis.hook
 def map_path_parameters(context: HookContext, path_parameters: dict[str, Any]) -> dict[str, Any]:
     if path_parameters:
         most = MORTAL if context.operation is not None and context.operation.method.upper() == "DELETE" else NAMES
         put(path_parameters, "name", NAME, lambda value: f"{MINE}-{pick(value, most)}")
         put(path_parameters, "operationID", OPERATION_ID, lambda value: f"op-{MINE}-{pick(value, NAMES)}")
+        follows = context.operation is not None and context.operation.path.endswith("/stream")
+        ended = f"ended-{MINE}"  # the stream of any other one would not end
+        put(
+            path_parameters,
+            "invocationID",
+            INVOCATION_ID,
+            lambda value: ended if follows else f"inv-{MINE}-{pick(value, NAMES)}",
+        )
     return path_parameters
 
 
@@ -157,6 +188,8 @@ def map_query(context: HookContext, query: dict[str, Any]) -> dict[str, Any]:
         path = context.operation.path if context.operation is not None else ""
         put(query, "namespace", NAME, lambda value: place(value, path))
         put(query, "continue", ANYTHING, lambda value: "" if pick(value, 8) else value)
+        put(query, "function", REQUEST_ID, lambda value: KEPT if pick(value, 8) else value)
+        put(query, "wait", WAIT, lambda _: "1ms")
     return query
 
 
@@ -173,6 +206,12 @@ def map_body(context: HookContext, body: Any) -> Any:
     idle(body)
     if "/serverless/functions" in path:
         runnable(body)
+    if path.endswith(("/invocations", "/redrive")):
+        callable_now(body)
+    if path.endswith("/batch") and isinstance(body.get("invocations"), list):
+        for each in body["invocations"]:
+            if isinstance(each, dict):
+                callable_now(each)
     if path.endswith("/stockpools"):
         no_pods(body)
     if path.endswith("/stock-units"):
@@ -216,6 +255,10 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
         no_pods(case.body)
     if "/gpu-storages" in case.path and isinstance(case.body, dict):
         no_accessor(case.body)
+    if case.path.endswith("/invocations") and isinstance(case.body, dict):
+        at_once(case.body)
+    if isinstance(case.query.get("wait"), str) and WAIT.fullmatch(case.query["wait"]):
+        case.query["wait"] = "1ms"
 
 
 @schemathesis.hook

@@ -28,7 +28,12 @@ BODIES: dict[str, dict[str, Any]] = {
     f"{BASE}/gpu-storages/{{name}}": {"accessor": {"enabled": True}},
     f"{BASE}/serverless/functions": {"name": "refused", "unit": {"specName": "cpu.small", "image": "python:3.12"}},
     f"{BASE}/serverless/functions/{{name}}": {"maxWorkers": 2},
+    f"{BASE}/serverless/invocations": {"serverlessRequestID": "kept"},
+    f"{BASE}/serverless/invocations/batch": {"invocations": [{"serverlessRequestID": "kept"}]},
+    f"{BASE}/serverless/dead-letters/redrive": {"serverlessRequestID": "kept"},
 }
+PARAMETERS = {"name": "n-5", "operationID": "op-n-5", "invocationID": "inv-n-5", "deadLetterID": "n-5"}
+WITHOUT_OPERATION = ("/serverless/invocations", "/serverless/dead-letters")  # they have ids of their own
 HELD = b'{"operationID"'  # the beginning of a body whose rest never comes
 
 
@@ -39,10 +44,10 @@ class Process:
     port: int
 
     def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 60
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the answer to one request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             data = json.dumps(body).encode() if body is not None else None
             connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
@@ -108,6 +113,8 @@ def unreachable(kubeconfig: Path, folder: Path) -> Path:
 def valid(method: str, path: str, number: int = 0) -> tuple[str, Any]:
     """The path and body of a request that only its circumstances can make fail."""
     body = BODIES.get(path) if method in ("POST", "PUT") else None
-    if body is not None and method == "POST":
+    if body is not None and method == "POST" and not any(each in path for each in WITHOUT_OPERATION):
         body = {"operationID": f"refused-{number}", **body}
-    return path.replace("{name}", "n-5").replace("{operationID}", "op-n-5"), body
+    for parameter, value in PARAMETERS.items():
+        path = path.replace(f"{{{parameter}}}", value)
+    return path, body

@@ -18,6 +18,7 @@ import pytest
 from equipment.installation import Up, running_up
 from equipment.soak import Soak
 from equipment.waiting import eventually_sync
+from local.contract.invocation_cases import dead_letter_cases, furnish_invocations, invocation_cases
 from local.contract.refusals import BASE, Process, runtime_api, unreachable, valid
 from local.contract.report import Documented, Report
 
@@ -71,6 +72,7 @@ def furnish(up: Up) -> None:
         eventually_sync(handed_over, within=120, what="a unit is handed over")
         assert up.call("POST", "/gpu-storages", {"name": name, "size": "1Gi"})[0] == 201
         assert up.call("POST", "/serverless/functions", furnished_function(name))[0] == 201
+    furnish_invocations(Process(up.port), KEPT, tuple(RUNS), NAMES)
     eventually_sync(lambda: up.call("GET", f"/gpu-units/{KEPT}")[1]["data"].get("phase") == "Ready", within=120)
 
 
@@ -171,6 +173,7 @@ def by_hand(up: Up, folder: Path, documented: set[Documented]) -> set[Documented
         seen |= all_answering(cut_off, documented, 503)
     # Furnishing handed units over, and insisted on it.
     seen |= special_cases(here) | storage_cases(here) | function_cases(here)
+    seen |= invocation_cases(here, KEPT, "n-5") | dead_letter_cases(here, up.kubernetes(folder))
     seen |= stock_taken_back(up, folder) | storage_recovered(up)
     return seen | {("POST", f"{BASE}/gpu-units", 201)}
 
