@@ -46,7 +46,7 @@ async def measure(url: str, functions: int) -> None:
     async with connected(url) as broker:
         await streams.ensure(broker, StreamSettings(invocationsBytes=2**29, resultsBytes=2**28, bodiesBytes=2**28))
         before = memory(url)
-        consumers = Consumers(broker, 30.0)
+        consumers = Consumers(broker, Backlog(broker), 30.0)
         began = time.perf_counter()
         for name in names:
             await consumers.ensure(name)

@@ -16,6 +16,8 @@ __all__ = ["BODIES", "INVOCATIONS", "RESULTS", "compare", "ensure", "missing", "
 NOT_FOUND = 10059
 ALREADY_THERE = 10058
 NANOSECONDS = 1_000_000_000
+MOST_CONSUMERS = 1_000_000
+"""Each function has two. Without a number the broker allows 1,000 for a stream."""
 
 
 def wanted(settings: StreamSettings) -> dict[str, dict[str, Any]]:
@@ -27,7 +29,7 @@ def wanted(settings: StreamSettings) -> dict[str, dict[str, Any]]:
         "num_replicas": settings.replicas,
         "allow_direct": True,
         "max_msgs": -1,
-        "max_consumers": -1,
+        "max_consumers": MOST_CONSUMERS,
         "max_msg_size": -1,
     }
     return {
