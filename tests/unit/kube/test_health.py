@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+
+import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
@@ -32,6 +35,22 @@ def test_a_process_is_ready_after_its_first_checks_until_it_ends() -> None:
     assert health.problems() == {"cache of pods": "not filled"}
     ending = True
     assert health.problems() == {"cache of pods": "not filled", "process": "ending"}
+
+
+async def test_a_path_may_be_answered_when_something_has_happened() -> None:
+    health, happened = Health(), asyncio.Event()
+
+    async def wait() -> None:
+        await happened.wait()
+
+    health.waits["/drained"] = wait
+    async with serve(health, "127.0.0.1", 0) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        asked = asyncio.create_task(session.get("/drained"))
+        assert (await session.get("/healthz")).status == 200
+        assert not asked.done()
+        happened.set()
+        assert (await asked).status == 200
+        assert (await session.get("/unknown")).status == 404
 
 
 def test_metrics_of_all_parts_are_in_one_answer() -> None:

@@ -68,6 +68,8 @@ class Framework:
         except TimeoutError as error:
             raise SlowHealth(f"the framework does not answer GET {path} within {HEALTH_SECONDS:g} s") from error
         except aiohttp.ClientConnectorError as error:
+            if error.os_error.errno == errno.EAGAIN:
+                raise SlowHealth(self._not_reached(error.os_error)) from error
             return self._not_reached(error.os_error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return f"the framework does not answer GET {path} with HTTP: {_words(error)}"
@@ -141,6 +143,8 @@ class Framework:
                 return f"waiting for the framework: nobody listens on {path}"
             case errno.EACCES | errno.EPERM:
                 return f"permission denied for {path}: make it writable for other users (chmod 0666)"
+            case errno.EAGAIN:
+                return f"the framework has not accepted earlier connections to {path} yet"
             case errno.ENOTSOCK | errno.EPROTOTYPE:
                 return f"{path} is not a stream socket"
         return f"cannot connect to {path}: {error.strerror or error}"

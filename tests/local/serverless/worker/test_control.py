@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import sys
 from pathlib import Path
 
 import aiohttp
@@ -12,12 +14,16 @@ import pytest
 
 from equipment.mutation import mutant
 from equipment.nats import NatsServer, running_nats
+from equipment.privileges import needs_root
 from equipment.waiting import eventually
-from equipment.workers import ECHO, OddFramework, Queue, running_worker, worker_process
+from equipment.workers import ECHO, OddFramework, Queue, running_framework, running_worker, worker_process
+from gpu_runtime.config.worker import FrameworkSettings
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.subjects import Priority
+from gpu_runtime.serverless.worker.framework import Framework
 
 SLEEP = {"do": "sleep"}
+WORKER_USER = 65532
 
 
 async def test_a_run_that_is_cancelled_in_the_queue_is_not_run(
@@ -209,16 +215,29 @@ async def test_a_worker_waits_for_its_framework_and_says_why(
         await eventually(lambda: heard.latest.state == "ready", what="it is ready")
 
 
-async def test_a_socket_that_other_users_cannot_write_to_is_explained() -> None:
-    """As root nothing is forbidden, so only the words are tested."""
-    import errno
+@needs_root("the worker and its framework are two users")
+async def test_a_socket_that_other_users_cannot_write_to_is_explained(framework: OddFramework) -> None:
+    await eventually(framework.socket.exists, what="the socket")
+    framework.socket.chmod(0o600)
+    async with Framework(FrameworkSettings(socketPath=str(framework.socket)), 1) as client:
+        os.seteuid(WORKER_USER)
+        try:
+            problem = await client.health()
+        finally:
+            os.seteuid(0)
+    assert problem == f"permission denied for {framework.socket}: make it writable for other users (chmod 0666)"
 
-    from gpu_runtime.config.worker import FrameworkSettings
-    from gpu_runtime.serverless.worker.framework import Framework
 
-    framework = Framework(FrameworkSettings(), 1)
-    words = framework._not_reached(OSError(errno.EACCES, "Permission denied"))
-    assert "make it writable for other users" in words
+async def test_a_framework_with_one_connection_at_a_time_runs_all(
+    server: NatsServer, queue: Queue, tmp_path: Path
+) -> None:
+    """While it works it answers nothing else, /healthz included."""
+    command = [sys.executable, str(Path(__file__).with_name("sequential_framework.py"))]
+    with running_framework(tmp_path, command) as framework:
+        async with running_worker(server, framework.socket, concurrency=8):
+            runs = [await queue.submit(f"inv-{n}", n, max_attempts=1) for n in range(30)]
+            ends = [await queue.wait_for_end(run) for run in runs]
+    assert {end.state for end in ends} == {"succeeded"}
 
 
 @mutant(
