@@ -21,6 +21,13 @@ _pauses = Exponential(0.1, 5.0)
 _log = structlog.get_logger("worker")
 
 
+async def refuse(message: Msg) -> None:
+    """Ends the deliveries of a message that can have no end. The result store keeps it as a dead letter."""
+    _log.error("a message that no process of ours publishes", subject=message.subject)
+    with suppress(Error, OSError):
+        await message.term()
+
+
 class Delivery:
     """A message of the queue. A second delivery of the same run replaces the first: see `redelivered`."""
 
@@ -29,6 +36,7 @@ class Delivery:
         self.run: Run
         self.priority: Priority
         self.run, self.priority = parse_accepted(message.subject)
+        _ = self.run.scope  # ValueError for an id or a run that no subject of an end can have
 
     @property
     def data(self) -> bytes:

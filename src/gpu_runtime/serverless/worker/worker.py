@@ -18,7 +18,7 @@ from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.messages import WorkerHeartbeat
 from gpu_runtime.serverless.subjects import Function
 from gpu_runtime.serverless.worker import control
-from gpu_runtime.serverless.worker.delivery import Delivery
+from gpu_runtime.serverless.worker.delivery import Delivery, refuse
 from gpu_runtime.serverless.worker.ending import Ends
 from gpu_runtime.serverless.worker.framework import Framework
 from gpu_runtime.serverless.worker.heartbeats import Heartbeats
@@ -157,7 +157,7 @@ class Worker:
         try:
             delivery = Delivery(self._broker, message)
         except ValueError:
-            self._log.exception("a message of another subject was delivered", subject=message.subject)
+            self._runs.create_task(refuse(message))
             return
         held = self._held.get(delivery.run.key)
         if held is not None:

@@ -203,6 +203,7 @@ async def test_a_message_that_cannot_be_read_ends_and_does_not_stop_the_worker(
     foreign = subjects.Run(ECHO, "foreign", 1)
     good = await queue.submit("good", 1)
     message = await queue.broker.nats.jetstream().get_last_msg(INVOCATIONS, subjects.accepted(good, "normal"))
+    await queue.broker.nats.jetstream().publish(f"inv.{ECHO.scope}.id.0.h", b"{}")  # there is no run 0
     await queue.broker.nats.jetstream().publish(subjects.accepted(bad, "high"), b"\xff not JSON")
     await queue.broker.nats.jetstream().publish(subjects.accepted(foreign, "high"), message.data or b"")
     async with running_worker(server, framework.socket):
