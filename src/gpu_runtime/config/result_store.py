@@ -25,7 +25,7 @@ class ResultStoreSettings(Struct, frozen=True, kw_only=True):
         int,
         Meta(
             ge=0,
-            description="How long the broker keeps a run after its end; a minute while a stream is more than half "
+            description="How long the broker keeps a run after its end; 5 minutes while a stream is more than half "
             "full. It must be less than streams.bodiesSeconds of the runtime-api: a large payload that is needed for "
             "a redrive is copied at this time.",
         ),

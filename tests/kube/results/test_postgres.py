@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from equipment.nats import NatsServer
+from equipment.nats import NatsServer, free_port
 from equipment.postgres import PASSWORD, PostgresServer, running_postgres
 from equipment.queue import accept, end
 from equipment.results import ResultDatabase, a_result, a_run, an_acceptance, an_invocation
@@ -48,6 +48,7 @@ async def test_nothing_is_lost_when_postgres_is_killed_again_and_again(
     database = ResultDatabase(mortal.fresh_schema())
     replicas = [StoreProcess(tmp_path / f"replica-{number}", server, database, ackWaitSeconds=2) for number in range(2)]
     with replicas[0].running(), replicas[1].running():
+        await eventually(lambda: ready(replicas[0]), what="the process is ready")
         for number in range(300):
             if number % 100 == 50:
                 await asyncio.to_thread(mortal.kill)
@@ -112,6 +113,29 @@ async def test_a_wrong_password_is_reported_without_showing_it(postgres: Postgre
         with pytest.raises(StoreUnavailable, match="password authentication failed") as caught:
             await store.migrate()
         assert "not the password" not in repr(caught.value)
+    finally:
+        await store.close()
+
+
+async def test_one_of_several_servers_that_answers_is_used(postgres: PostgresServer) -> None:
+    settings = postgres.fresh_schema()
+    assert settings.database is not None
+    several = settings.database.replace("@", f"@127.0.0.1:{free_port()},")
+    async with ResultDatabase(msgspec.structs.replace(settings, database=several)).store() as store:
+        await store.save(Batch([an_acceptance(a_run())]))
+
+
+async def test_a_changed_password_is_read_again(postgres: PostgresServer, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("old\n")
+    store = open_store(msgspec.structs.replace(postgres.fresh_schema(), passwordFile=str(file)))
+    try:
+        with pytest.raises(StoreUnavailable):
+            await store.migrate()
+        file.write_text(PASSWORD)
+        await store.migrate()
+        file.unlink()
+        await store.save(Batch([an_acceptance(a_run())]))  # on the connection that is there
     finally:
         await store.close()
 

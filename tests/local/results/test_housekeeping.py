@@ -145,7 +145,7 @@ async def test_finished_runs_make_room_when_a_stream_is_more_than_half_full(brok
     young, youngest = a_run("young"), a_run("youngest")
     for run in (young, youngest):
         await publish_run(broker, run)
-    ends = [an_end(young, ended_at=ago(minutes=2)), an_end(youngest, ended_at=ago(seconds=30))]
+    ends = [an_end(young, ended_at=ago(minutes=6)), an_end(youngest, ended_at=ago(seconds=30))]
     await store.save(Batch([an_acceptance(run) for run in (young, youngest)], ends))
     await housekeeping(broker, store).sweep()
     before = await in_broker(broker, young)
@@ -196,17 +196,19 @@ async def test_the_oldest_are_deleted_while_the_database_is_too_large(broker: Br
 async def test_a_worker_that_is_late_by_more_than_the_window_changes_nothing(
     broker: Broker, store: ResultStore
 ) -> None:
-    """After the purge the broker takes a second end: the database keeps the first."""
+    """After the purge the broker takes a second end: the database keeps the first, and the second one goes, too."""
     await publish_run(broker, a_run(), "failed")
     await store.save(Batch([an_acceptance(a_run())], [an_end(a_run(), "failed", ago(days=2))]))
     await housekeeping(broker, store).sweep()
 
     await end(broker, a_result(a_run(), "succeeded"))
     await store.save(Batch(ends=[an_end(a_run(), "succeeded", NOW)]))
+    await housekeeping(broker, store).sweep()
 
     found = await store.get(a_run())
     assert found is not None
     assert found.state == "failed"
+    assert await in_broker(broker, a_run()) == []
 
 
 async def test_a_purge_that_the_broker_does_not_answer_leaves_the_run_for_the_next_time(

@@ -147,4 +147,4 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="caFile"):
         open_store(untrusted)
     with pytest.raises(ConfigError, match="not an address"):
-        open_store(ResultsSettings(database="postgresql://results@db:port/results"))
+        open_store(ResultsSettings(database="postgresql://results@[db/results"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -126,7 +127,8 @@ class Consumer:
 
     async def _measure(self, consumer: PullConsumer) -> None:
         while True:
-            self._metrics.pending.labels(self.name).set(await consumer.pending())
+            with suppress(BrokerError):  # copying notices it, too, and says so
+                self._metrics.pending.labels(self.name).set(await consumer.pending())
             await asyncio.sleep(LOOK_SECONDS)
 
     def _count(self, deliveries: Sequence[Delivery]) -> None:

@@ -30,8 +30,9 @@ PURGES_AT_ONCE = 20
 DELETE_BATCH = 500
 FULL = 0.5
 """The share of a stream's limit above which finished runs are purged early."""
-FULL_KEEP = timedelta(minutes=1)
-"""A worker that got a message a second time looks for its end before it runs it: the end must still be there."""
+FULL_KEEP = timedelta(minutes=5)
+"""Longer than any request lasts, and than a worker waits between the delivery of a message and the look for its end:
+after a purge the broker would let both in a second time."""
 
 
 @dataclass(frozen=True)

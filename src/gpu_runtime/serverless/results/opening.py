@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -40,17 +41,18 @@ def _database(settings: ResultsSettings, *, read_only: bool) -> Database:
     try:
         parts = urlsplit(address)
         has_password = parts.password is not None or "password=" in unquote(parts.query)
-        parts.port  # noqa: B018  raises ValueError
     except ValueError:
         raise ConfigError("results.database: this is not an address of PostgreSQL") from None
     if has_password:
         raise ConfigError("results.database must not have the password: put it into the file of passwordFile")
-    return PostgresDatabase(address, password=_password(settings.passwordFile), tls=_tls(settings), read_only=read_only)
+    password = partial(_password, settings.passwordFile) if settings.passwordFile is not None else None
+    if password is not None:
+        password()  # a file that cannot be read is a mistake in the settings
+    return PostgresDatabase(address, password=password, tls=_tls(settings), read_only=read_only)
 
 
-def _password(path: str | None) -> str | None:
-    if path is None:
-        return None
+def _password(path: str) -> str:
+    """Read again for each connection, because the password may change."""
     try:
         return Path(path).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 
+from gpu_runtime.errors import ConfigError
 from gpu_runtime.serverless.results.database import (
     IncompatibleSchema,
     Row,
@@ -36,13 +37,23 @@ REFUSED = (
     OverflowError,
     UnicodeError,
 )
-UNAVAILABLE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, asyncio.IncompleteReadError)
+UNAVAILABLE = (
+    ConfigError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    asyncio.IncompleteReadError,
+)
 
 
 class PostgresDatabase:
     """A pool of connections, made with the first call. A connection that breaks is replaced by the next call."""
 
-    def __init__(self, address: str, *, password: str | None = None, tls: Any = None, read_only: bool = False) -> None:
+    def __init__(
+        self, address: str, *, password: Callable[[], str] | None = None, tls: Any = None, read_only: bool = False
+    ) -> None:
         # The password is not part of the address, so that no message that quotes the address can show it.
         self._address, self._password, self._tls, self._read_only = address, password, tls, read_only
         self._pool: asyncpg.Pool | None = None
@@ -117,8 +128,7 @@ class PostgresDatabase:
             return self._pool
 
     def _where(self) -> str:
-        parts = urlsplit(self._address)
-        return f"PostgreSQL at {parts.hostname or 'the local socket'}{f':{parts.port}' if parts.port else ''}"
+        return f"PostgreSQL at {urlsplit(self._address).netloc.rpartition('@')[2] or 'the local socket'}"
 
 
 def _words(error: BaseException) -> str:

@@ -106,6 +106,9 @@ class Store(Reader):
 
     async def save(self, batch: Batch) -> None:
         # Sorted: two writers that touch the same rows in the same order cannot wait for each other.
+        touched = sorted(
+            {rows.key(each.run) for each in batch.acceptances} | {rows.key(each.message.of) for each in batch.ends}
+        )
         acceptances = sorted(rows.acceptance_values(each) for each in batch.acceptances)
         ends = sorted(rows.end_values(each) for each in batch.ends)
         dead = sorted(rows.key(each.message.of) for each in batch.ends if each.message.state == "dead_lettered")
@@ -116,6 +119,7 @@ class Store(Reader):
             [
                 Statement(sql, values)
                 for sql, values in (
+                    (statements.PURGE_AGAIN, touched),
                     (statements.SAVE_ACCEPTANCE, acceptances),
                     (statements.SAVE_END, ends),
                     (statements.SAVE_RUN_DEAD_LETTER, dead),
