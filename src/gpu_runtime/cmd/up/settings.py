@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from gpu_runtime.cmd.process import Process
-from gpu_runtime.cmd.up.broker import BROKER, LocalBroker
+from gpu_runtime.cmd.up.broker import BROKER, URL_IN_PODS, LocalBroker
 from gpu_runtime.cmd.up.layout import LOOPBACK, Ports
 from gpu_runtime.config.loading import read
 from gpu_runtime.errors import ConfigError
@@ -37,7 +37,7 @@ def overrides(
     if broker is not None and process.signs_workers:
         ours["signingKeyFile"] = str(broker.files.signing_key)
     ours = merged(ours, process.settings_on_one_machine())
-    urls = {**ports.urls(), BROKER: broker.url_in_pods if broker is not None and own_cluster else ""}
+    urls = {**ports.urls(), BROKER: URL_IN_PODS if broker is not None and own_cluster else ""}
     return merged(ours, process.up.settings(urls)) if process.up is not None else ours
 
 
