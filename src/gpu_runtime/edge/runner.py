@@ -51,6 +51,10 @@ class Runner(web.AppRunner):
             raise ConfigError(f"cannot listen on {where}: {host} is not a host name") from error
         return int(self.addresses[0][1])
 
+    async def cleanup(self) -> None:
+        await stop_accepting(self)
+        await super().cleanup()
+
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
         return _Server(
@@ -60,6 +64,21 @@ class Runner(web.AppRunner):
             request_factory=made.request_factory,
             handler_cancellation=made.handler_cancellation,
         )
+
+
+async def stop_accepting(runner: web.BaseRunner) -> None:
+    """Accepts no more connections, and lets those begin that were accepted just now.
+
+    asyncio forgets a connection that was accepted, but has not begun, when its server is closed: nobody closes it, and
+    its client waits until the process ends.
+    """
+    loop = asyncio.get_running_loop()
+    for site in runner.sites:
+        server = site._server  # noqa: SLF001  there is no other way to its sockets
+        if isinstance(server, asyncio.Server):
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+    await asyncio.sleep(0)
 
 
 class _Server(web.Server):

@@ -29,6 +29,7 @@ from equipment.fault_proxy.script import Script
 from equipment.fault_proxy.stream import WatchStream
 from equipment.fault_proxy.upstream import Upstream, end_to_end
 from equipment.servers import ApiServer
+from gpu_runtime.edge.runner import stop_accepting
 
 
 class FaultProxy:
@@ -61,6 +62,7 @@ class FaultProxy:
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         self._cleanup.push_async_callback(runner.cleanup)
+        self._cleanup.push_async_callback(stop_accepting, runner)
         self._cleanup.push_async_callback(self._stop_tasks)
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=loopback_tls().server_context())
         await site.start()

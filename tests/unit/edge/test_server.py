@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from aiohttp import ClientSession, web
 
@@ -77,3 +78,14 @@ async def test_requests_end_first_then_what_they_left_to_do_then_the_background_
 async def _text(client: ClientSession, url: str) -> str:
     async with client.get(url) as response:
         return await response.text()
+
+
+@mutant("edge/runner.py", "        await stop_accepting(self)\n", "")
+async def test_a_client_that_connects_as_the_server_stops_is_not_left_waiting() -> None:
+    runner = Runner(web.Application(), refuse, shutdown_timeout=1)
+    await runner.setup()
+    port = await runner.listen("127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        await asyncio.sleep(0)  # the loop has accepted the connection when the next task begins, and not begun it
+        await asyncio.create_task(runner.cleanup())
+        assert await asyncio.to_thread(client.recv, 1) == b""
