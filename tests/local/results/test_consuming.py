@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from nats.js.errors import NotFoundError
 
+from equipment.mutation import mutant
 from equipment.nats import NatsServer, running_nats
 from equipment.queue import accept, end
 from equipment.results import ECHO, ResultDatabase, a_result, a_run, an_acceptance, an_invocation
@@ -25,6 +26,9 @@ from gpu_runtime.serverless.results.consuming import Consumer, consumers
 from gpu_runtime.serverless.results.listening import AdvisoryListener
 from gpu_runtime.serverless.results.metrics import Metrics
 from local.results.process import CrashPoint, StoreProcess
+
+CONSUMING = "serverless/results/consuming.py"
+PULLING = "serverless/results/pulling.py"
 
 
 @pytest.fixture
@@ -127,6 +131,7 @@ async def test_a_large_result_is_copied(broker: Broker, store: ResultStore) -> N
     assert await store.body(a_run(), "result") == content
 
 
+@mutant(CONSUMING, "except BodyGone as error:", "except ZeroDivisionError as error:")
 async def test_an_end_is_stored_even_if_its_large_result_is_gone(broker: Broker, store: ResultStore) -> None:
     body = await bodies.store(broker, a_run(), b"x" * (bodies.INLINE_BYTES + 1), is_json=False)
     await broker.stream.purge_stream("BODIES")
@@ -221,6 +226,7 @@ async def test_the_consumer_comes_back_after_the_broker_was_killed(
         await eventually(lambda: stored_end(store, "after"), what="the second end is stored")
 
 
+@mutant(PULLING, 'if headers.get("Status") == "503":', "if False:")
 async def test_a_consumer_that_was_deleted_is_made_again(broker: Broker, store: ResultStore) -> None:
     async with consuming(broker, store):
         await end(broker, a_result(a_run("before")))

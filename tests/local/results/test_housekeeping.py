@@ -113,6 +113,24 @@ async def test_an_invocation_that_is_not_in_the_database_stays_at_the_broker(
     assert await in_broker(broker, a_run()) == []
 
 
+@mutant(
+    HOUSEKEEPING,
+    "await self._purge_subject(INVOCATIONS, subjects.accepted_any(run))",
+    "await self._purge_subject(RESULTS, subjects.ended(run))",
+)
+async def test_the_invocation_goes_before_its_end(broker: Broker, store: ResultStore) -> None:
+    """A worker that gets an invocation without an end runs it."""
+    body = await bodies.store(broker, a_run(), b"x" * (bodies.INLINE_BYTES + 1), is_json=False)
+    await publish_run(broker, a_run())
+    await store.save(Batch([an_acceptance(a_run())], [an_end(a_run(), ended_at=ago(days=2), body=body)]))
+    requests = await broker.nats.subscribe("$JS.API.STREAM.PURGE.*")
+
+    await housekeeping(broker, store).sweep()
+
+    asked = [(await requests.next_msg(60)).subject for _ in range(3)]
+    assert asked == [f"$JS.API.STREAM.PURGE.{stream}" for stream in (INVOCATIONS, RESULTS, BODIES)]
+
+
 async def test_a_run_whose_invocation_the_broker_lost_is_purged_as_well(broker: Broker, store: ResultStore) -> None:
     await end(broker, a_result(a_run()))
     await store.save(Batch(ends=[an_end(a_run(), ended_at=ago(days=2))]))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from equipment.mutation import mutant
 from equipment.nats import running_nats
 from equipment.queue import end
 from equipment.results import ResultDatabase, a_result, a_run, an_acceptance
@@ -21,6 +22,7 @@ from gpu_runtime.serverless.results.opening import open_reader, open_store
 from gpu_runtime.serverless.results.sqlite import SqliteDatabase
 from local.results.process import StoreProcess
 
+SQLITE = "serverless/results/sqlite.py"
 INSERT = "INSERT INTO t VALUES ($1)"
 
 
@@ -44,6 +46,7 @@ async def table(tmp_path: Path) -> SqliteDatabase:
     return database
 
 
+@mutant(SQLITE, "if error is not None and len(jobs) > 1 else error", "if False else error")
 async def test_a_refused_write_does_not_fail_the_writes_that_wait_with_it(table: SqliteDatabase) -> None:
     writes = [table.write([Statement(INSERT, [(number,)])]) for number in (1, 2, 2**70, 3, 3)]
 

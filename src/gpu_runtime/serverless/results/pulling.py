@@ -98,7 +98,7 @@ class PullConsumer:
         headers = message.headers or {}
         if headers.get("Status") != "100":
             self._wanted = 0
-        if headers.get("Status") == "503" or "Deleted" in headers.get("Description", ""):
+        if headers.get("Status") == "503":
             raise NotConfigured(f"consumer {self._name} of stream {self._stream} does not exist")
         return True
 
