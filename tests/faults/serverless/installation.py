@@ -14,6 +14,7 @@ import yaml
 
 from equipment.nats import free_port
 from equipment.waiting import eventually
+from realkube.errors import RealKubeError
 from realkube.process import Process
 
 FUNCTION, NAMESPACE = "life", "runtime-instance"
@@ -29,7 +30,9 @@ log = os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 def main(payload, call):
     os.write(log, f"{{call.invocation_id}} {{call.attempt}}\\n".encode())
     time.sleep(payload["seconds"])
-    if call.attempt <= payload["failures"]:
+    if "exits_without" in payload and not os.path.exists(payload["exits_without"]):
+        os._exit(3)
+    if call.attempt <= payload.get("failures", 0):
         raise RuntimeError("as the payload says")
     return {{"id": call.invocation_id, "attempt": call.attempt}}
 """
@@ -62,6 +65,14 @@ class Program:
             self.process.kill()
             self.process = None
 
+    def start_again_if_it_ended(self) -> None:
+        """As a kubelet does."""
+        try:
+            if self.process is not None:
+                self.process.require_alive()
+        except RealKubeError:
+            self.start()
+
 
 class Worker:
     """A worker with its framework. They die together, as the two containers of a pod that loses its machine."""
@@ -89,6 +100,8 @@ class Installation:
     victims: dict[str, Victim]
     """At first those that others start and stop, such as the broker."""
     replicas: int = 1
+    ack_wait_seconds: float = ACK_WAIT_SECONDS
+    max_attempts: int = MAX_ATTEMPTS
     apis: list[str] = field(default_factory=list)
 
     @property
@@ -105,7 +118,7 @@ class Installation:
             self.apis.append(f"http://127.0.0.1:{port}/api/v1")
             more = {"httpAddr": f"127.0.0.1:{port}", "results": self.results, "streams": streams, "drainSeconds": 1}
             self._add(f"runtime-api-{number}", "runtime-api", more, kubernetes=True)
-        timing = {"ackWaitSeconds": ACK_WAIT_SECONDS}
+        timing = {"ackWaitSeconds": self.ack_wait_seconds}
         self._add("activator", "activator", {"leaderElection": {"enabled": False}, **timing}, kubernetes=True)
         self._add("result-store", "result-store", {"results": self.results, "ackWaitSeconds": 5})
         for number in range(WORKERS):
@@ -124,7 +137,7 @@ class Installation:
             "function": FUNCTION,
             "name": name,
             "concurrency": CONCURRENCY,
-            "ackWaitSeconds": ACK_WAIT_SECONDS,
+            "ackWaitSeconds": self.ack_wait_seconds,
             "framework": {"socketPath": str(socket)},
         }
         self.victims[f"worker-{number}"] = Worker(self._program(f"worker-{number}", "worker", settings), framework)
@@ -149,14 +162,14 @@ async def running(installation: Installation, session: aiohttp.ClientSession) ->
     try:
         for victim in ours.values():
             victim.start()
-        await eventually(lambda: _create_function(session, installation.apis[0]), what="the function is created")
+        await eventually(lambda: _create_function(session, installation), what="the function is created")
         yield installation
     finally:
         for victim in ours.values():
             victim.kill()
 
 
-async def _create_function(session: aiohttp.ClientSession, api: str) -> bool:
+async def _create_function(session: aiohttp.ClientSession, installation: Installation) -> bool:
     body = {
         "operationID": "life",
         "name": FUNCTION,
@@ -166,11 +179,11 @@ async def _create_function(session: aiohttp.ClientSession, api: str) -> bool:
         # The units of this installation never run: no node is there. The workers are started by the test instead.
         "minWorkers": WORKERS,
         "maxWorkers": WORKERS,
-        "invocationTimeoutSeconds": 60,
-        "retry": {"maxAttempts": MAX_ATTEMPTS, "backoffSeconds": [1]},
+        "invocationTimeoutSeconds": 600,
+        "retry": {"maxAttempts": installation.max_attempts, "backoffSeconds": [1]},
     }
     try:
-        async with session.post(f"{api}/serverless/functions", json=body) as response:
+        async with session.post(f"{installation.apis[0]}/serverless/functions", json=body) as response:
             answer = await response.text()
             assert response.status in (200, 201, 202), answer
             return True
