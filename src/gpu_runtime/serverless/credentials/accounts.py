@@ -24,7 +24,7 @@ SERVICES = (
 )
 """What workers publish to. A request gets one answer, so a worker asks for one invocation at a time.
 
-The broker would also deliver several answers, but then it keeps about 1 KB for each request for ever.
+The broker would also deliver several answers, but then it keeps about 1 KB for each request for some minutes.
 """
 FEEDS = ("ctl.>", "cancel.>")
 """What workers may subscribe to."""
