@@ -15,6 +15,8 @@ from gpu_runtime.api.v1alpha1.gpuunit import GPUUnit
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.serverless.heartbeats import Heartbeat
 
+STABLE_SECONDS = 60.0
+"""A worker that was ready for so long has not failed: the next failure in its slot is the first."""
 SILENT_SECONDS = 60.0
 """A worker whose unit is Ready and that was not heard for so long is replaced."""
 
@@ -91,7 +93,7 @@ class Observer:
             memory.heard[uid] = heartbeat.heard
         state, cause = self._state(unit, heartbeat)
         since = memory.since(uid, state, self.now)
-        if state == "ready":
+        if state == "ready" and self.now - since >= STABLE_SECONDS:
             memory.failures.pop(slot, None)
         late = self._late(unit, state, since, heartbeat)
         if late is not None:

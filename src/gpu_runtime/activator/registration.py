@@ -38,7 +38,7 @@ from gpu_runtime.serverless.subjects import Function
 from gpu_runtime.service.platform import Platform
 
 BUSY_SECONDS = 0.25
-"""A function with several unfinished invocations is reconciled at most once in this time for changes of its queue."""
+"""A function is reconciled at most once in this time for changes of its queue, unless it has no worker."""
 SWEEP_SECONDS = 15.0
 
 
@@ -66,10 +66,10 @@ class Activator:
             self.stock.after_reply.stop()
 
     def queue_changed(self, function: Function) -> None:
-        """The first invocation of a function is urgent: a worker may have to start for it."""
+        """The first invocation of a function without workers is urgent: one must start for it."""
         if not self.controller.running:
             return
-        if self.backlog.load(function) <= 1:
+        if self.backlog.load(function) == 1 and not self.heartbeats.of(function):
             self.controller.queue.add(Key(*function), urgent=1)
         else:
             self.controller.queue.add_after(Key(*function), BUSY_SECONDS)

@@ -11,7 +11,7 @@ from equipment.nats import NatsServer
 from equipment.waiting import eventually
 from gpu_runtime.api.v1alpha1.annotations import FUNCTION_FINALIZER
 from gpu_runtime.kube import Forbidden
-from local.activator.world import ECHO, function, world
+from local.activator.world import ECHO, KEY, function, world
 
 
 async def test_a_function_without_invocations_is_idle_and_has_no_worker(server: NatsServer) -> None:
@@ -149,6 +149,13 @@ async def test_a_failed_worker_gives_its_cause_and_is_replaced_after_a_back_off(
         activator.ready(0)
         await activator.settle()
         assert activator.condition[:2] == ("Ready", "FunctionReady")
+        activator.report(0, "Failed", "its container crashes")  # after a moment: this counts as one failure more
+        assert (await activator.settle()).requeue_after == pytest.approx(80.0)
+        activator.ready(0)
+        await activator.settle()
+        activator.clock.advance(60.0)
+        activator.beat(0)
+        await activator.settle()
         activator.report(0, "Failed", "its container crashes")
         assert (await activator.settle()).requeue_after == pytest.approx(10.0)
 
@@ -209,3 +216,17 @@ async def test_a_spec_that_breaks_a_rule_is_reported(server: NatsServer) -> None
         assert activator.condition[:2] == ("Failed", "FunctionInvalidSpec")
         assert "spec.unit.image" in activator.condition[2]
         assert activator.slots == []
+
+
+async def test_only_the_first_invocation_of_a_function_without_workers_is_urgent(server: NatsServer) -> None:
+    """A function that is invoked a thousand times a second must not be reconciled as often."""
+    async with world(server, function()) as activator:
+        controller = activator.activator.controller
+        controller.running = True
+        await activator.accept("a")
+        assert len(controller.queue) == 1
+        assert controller.queue.try_get() == KEY
+        controller.queue.done(KEY)
+        await activator.accept("b")
+        assert len(controller.queue) == 0
+        assert controller.queue.pending() == {KEY}
