@@ -15,6 +15,16 @@ LIMIT: web.AppKey[float] = web.AppKey("request_seconds", float)
 DEADLINE: web.RequestKey[asyncio.Timeout] = web.RequestKey("deadline", asyncio.Timeout)
 
 
+def at_least(request: web.Request, seconds: float) -> None:
+    """Gives the request this time from now on, if it has less.
+
+    For work whose outcome the client could not find out if it was stopped.
+    """
+    limit, wanted = request[DEADLINE], asyncio.get_running_loop().time() + seconds
+    if (when := limit.when()) is not None and when < wanted:
+        limit.reschedule(wanted)
+
+
 @asynccontextmanager
 async def deadline(request: web.Request) -> AsyncIterator[None]:
     """Cancels the block when its time is up and raises Unavailable.

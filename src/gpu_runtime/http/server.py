@@ -55,12 +55,20 @@ class RuntimeApi:
         self.server = HttpServer(runner, settings.httpAddr, self.manager)
 
     async def run(self, stop: asyncio.Event) -> None:
+        """Ends in order also when the broker refuses its user: only a new start reads the credentials again."""
         async with self.broker or nullcontext():
+            watch = asyncio.create_task(self._stop_when_refused(stop))
             try:
                 await self.server.run(stop, background=self.services.work, finish=self._finish)
             finally:
+                watch.cancel()
                 if self.results is not None:
                     await self.results.close()
+
+    async def _stop_when_refused(self, stop: asyncio.Event) -> None:
+        if self.broker is not None:
+            await self.broker.lost.wait()
+            stop.set()
 
     def _serverless(self) -> ServerlessParts | None:
         if self.broker is None:

@@ -13,7 +13,7 @@ from gpu_runtime.http.deadline import DEADLINE
 from gpu_runtime.http.streams import stream_slot
 
 T = TypeVar("T")
-SLICE_SECONDS = 5.0
+SLICE_SECONDS = 10.0
 """A client that has left is noticed at this interval."""
 
 

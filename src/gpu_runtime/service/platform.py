@@ -33,11 +33,17 @@ class Platform:
     def __post_init__(self) -> None:
         object.__setattr__(self, "reserved", (*PROTECTED, self.system_namespace, self.stock_namespace))
 
+    def serves(self, namespace: str) -> bool:
+        """Whether users may have objects in the namespace."""
+        return namespace not in self.reserved and any(
+            fnmatchcase(namespace, pattern) for pattern in self.allowed_namespaces
+        )
+
     def allow(self, namespace: str) -> str:
         """Returns the namespace; Forbidden unless it matches an allowed namespace or pattern, such as `team-*`."""
         if namespace in self.reserved:
             raise Forbidden(f"namespace {namespace} is reserved: use another one, such as {self.instance_namespace}")
-        if not any(fnmatchcase(namespace, pattern) for pattern in self.allowed_namespaces):
+        if not self.serves(namespace):
             allowed = ", ".join(self.allowed_namespaces)
             raise Forbidden(f"namespace {namespace} is not allowed: this installation serves {allowed}")
         return namespace

@@ -10,6 +10,7 @@ import pytest
 from equipment.mutation import mutant
 from equipment.waiting import eventually
 from gpu_runtime.api.meta.object import Key
+from gpu_runtime.config import ApiLimits
 from gpu_runtime.serverless.subjects import Function, Run
 from gpu_runtime.service.invocations import acceptance
 from local.invocations.world import INVOCATIONS_PATH, Api, World
@@ -112,10 +113,10 @@ async def test_an_invocation_that_nobody_confirms_is_a_503_that_names_its_id(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "CONFIRM_SECONDS", 0.1)
-    async with world.api_behind_proxy() as (api, proxy):
+    async with world.api_behind_proxy(limits=ApiLimits(requestSeconds=3)) as (api, proxy):
         function = await known_function(world, api)
         proxy.trigger = b"HPUB inv."
-        unsure = await api.submit(function, payload=1)
+        unsure = await api.submit(function, payload=1)  # takes longer than the time of a request
         assert (unsure.status, unsure.code) == (503, "service_unavailable")
         (subject,) = await world.stored(function)
         invocation_id = subject.split(".")[3]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import aiohttp
 import pytest
 from msgspec.structs import replace
 
@@ -263,6 +264,22 @@ async def test_without_a_broker_in_the_settings_the_answer_says_which_is_missing
         assert (await api.call("GET", "/gpu-units")).status == 200
 
 
+async def test_an_api_whose_credentials_the_broker_refuses_ends_in_order_to_read_them_again(world: World) -> None:
+    async with world.api() as api:
+        broker = api.process.broker
+        assert broker is not None
+        broker.lost.set()
+
+        async def refuses() -> bool:
+            try:
+                await api.call("GET", "/health")
+            except aiohttp.ClientConnectorError:
+                return True
+            return False
+
+        await eventually(refuses, what="the process takes no more requests")
+
+
 async def test_streams_with_other_settings_are_reported_and_left_alone(world: World, api: Api) -> None:
     keeper = api.process.services.serverless.streams
     assert keeper.problem is None
@@ -376,6 +393,15 @@ async def test_an_id_of_two_functions_needs_the_function(world: World, api: Api)
     assert str(one) in answer.message
     assert str(two) in answer.message
     assert (await api.get("shared", function=two.name)).data["serverlessRequestID"] == two.name
+
+
+async def test_an_id_in_a_namespace_that_is_not_served_does_not_exist(world: World, api: Api) -> None:
+    function = await world.function()
+    await api.submit(function, invocationID="mine")
+    async with world.api(allowedNamespaces=["default"]) as other:
+        answer = await other.get("mine")
+        assert (answer.status, answer.code) == (404, "invocation_not_found")
+        assert (await other.get("mine", namespace=NAMESPACE)).status == 403
 
 
 async def test_what_does_not_exist_is_a_404(world: World, api: Api) -> None:

@@ -105,11 +105,11 @@ class World:
                 await asyncio.gather(task)
 
     @asynccontextmanager
-    async def api_behind_proxy(self) -> AsyncIterator[tuple[Api, DeafProxy]]:
+    async def api_behind_proxy(self, **more: Any) -> AsyncIterator[tuple[Api, DeafProxy]]:
         """A running API that reaches the broker through a proxy."""
         async with deaf_proxy(self.nats.port) as proxy:
             settings = NatsSettings(url=f"nats://127.0.0.1:{proxy.own_port}")
-            async with self.api(nats=settings) as api:
+            async with self.api(nats=settings, **more) as api:
                 yield api, proxy
 
     async def function(self, **spec: Any) -> Function:

@@ -12,7 +12,8 @@ from aiohttp import web
 from msgspec import Meta, Raw
 
 from gpu_runtime.api.validation import FieldError
-from gpu_runtime.http.batches import submit_all
+from gpu_runtime.http.batches import BATCH_SECONDS, submit_all
+from gpu_runtime.http.deadline import at_least
 from gpu_runtime.http.live import SEEN, STREAM, send_live
 from gpu_runtime.http.parameters import InstanceNamespace, Limit, PageToken
 from gpu_runtime.http.route import JSON, Answer, AnyRoute, Call, Nothing, Reply, Route, decoded_json
@@ -27,7 +28,7 @@ from gpu_runtime.rest.invocations import (
     SubmitBatch,
     SubmitInvocation,
 )
-from gpu_runtime.service.invocations.acceptance import Accepted
+from gpu_runtime.service.invocations.acceptance import MOST_SECONDS, Accepted
 from gpu_runtime.service.invocations.invocations import Invocations
 from gpu_runtime.service.invocations.listing import Wanted
 from gpu_runtime.service.invocations.lookup import FoundRun
@@ -103,6 +104,7 @@ async def submit(call: Call[SubmitInvocation, Nothing, Nothing]) -> Reply:
     submission = Submission.of(
         call.body, call.sent, _payload(call), namespace=invocations.namespace(call.body.namespace)
     )
+    at_least(call.request, MOST_SECONDS)
     accepted = await invocations.accept(submission)
     if call.body.mode == "sync":
         seconds = call.body.waitSeconds
@@ -165,6 +167,7 @@ async def submit_batch(call: Call[SubmitBatch, Nothing, Nothing]) -> Reply:
         ).with_id()
         for place, request in enumerate(call.body.invocations)
     ]
+    at_least(call.request, BATCH_SECONDS + 5)
     return Reply(await submit_all(invocations, submissions))
 
 

@@ -14,7 +14,7 @@ from gpu_runtime.rest.errors import InvocationConflict, QueueFull, TooLarge, Una
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.backlog import Backlog
 from gpu_runtime.serverless.broker import bodies
-from gpu_runtime.serverless.broker.connection import Broker
+from gpu_runtime.serverless.broker.connection import ANSWER_SECONDS, Broker
 from gpu_runtime.serverless.broker.errors import BrokerError, Full, NoAnswer
 from gpu_runtime.serverless.broker.publishing import last, publish_once
 from gpu_runtime.serverless.broker.streams import INVOCATIONS
@@ -27,6 +27,8 @@ from gpu_runtime.service.invocations.submission import Submission
 CONFIRM_SECONDS = 15.0
 """How long a publish is repeated that the broker does not answer. Less than the time of a request."""
 PAUSE_SECONDS = 0.2
+MOST_SECONDS = CONFIRM_SECONDS + 4 * ANSWER_SECONDS
+"""What an acceptance takes at most: a look for the id, the publishes, and a look at what is stored."""
 FULL_RETRY_SECONDS = 5
 
 _log = structlog.get_logger("invocations")

@@ -11,7 +11,7 @@ from gpu_runtime.serverless.messages import ResultMessage
 from gpu_runtime.serverless.subjects import Run
 from gpu_runtime.service.invocations.lookup import Lookup
 
-POLL_SECONDS = 5.0
+POLL_SECONDS = 10.0
 """The backlog is behind while it loads and while the connection is lost, so the end is also looked for at this
 interval."""
 

@@ -98,5 +98,11 @@ class Functions:
 
 
 def _is_static(unit: GPUUnit) -> bool:
-    """Whether a user made the unit. Workers of a GPUFunction do not outlive it for long, and must not stand for it."""
+    """Whether a user made the unit, and it can take invocations.
+
+    Workers of a GPUFunction do not outlive it for long, and must not stand for it. Workers of a name with '_' get no
+    credentials: what was accepted for it could not be delivered.
+    """
+    if "_" in (unit.spec.serverless.requestID or ""):
+        return False
     return not any(owner.kind == GPU_FUNCTION.kind for owner in unit.metadata.ownerReferences)

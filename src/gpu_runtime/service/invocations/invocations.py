@@ -47,9 +47,8 @@ class Invocations:
         """The last run of an invocation. Without a function, the id must be of one function only."""
         if function is not None:
             return await self.lookup.require(Function(self.namespace(namespace), function), invocation_id)
-        found = await self.lookup.function_of(invocation_id, self.namespace(namespace) if namespace else None)
-        self.platform.allow(found.namespace)
-        return await self.lookup.require(found, invocation_id)
+        serves = self.platform.serves if namespace is None else self.namespace(namespace).__eq__
+        return await self.lookup.require(await self.lookup.function_of(invocation_id, serves), invocation_id)
 
     async def wait(self, found: FoundRun, seconds: float) -> FoundRun:
         """The run, as it is at its end or after `seconds`."""

@@ -7,6 +7,7 @@ the same direction, so that a run which moves at the same time is not missed.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -98,11 +99,12 @@ class Lookup:
                     raise store_away(error) from error
         return sorted(found)
 
-    async def function_of(self, invocation_id: str, namespace: str | None) -> Function:
-        """The one function that has an invocation of this id. InvocationAmbiguous names them if there are several."""
-        functions = [
-            each for each in await self.functions_of(invocation_id) if namespace is None or each.namespace == namespace
-        ]
+    async def function_of(self, invocation_id: str, serves: Callable[[str], bool]) -> Function:
+        """The one function that has an invocation of this id, in the namespaces that `serves` accepts.
+
+        InvocationAmbiguous names them if there are several.
+        """
+        functions = [each for each in await self.functions_of(invocation_id) if serves(each.namespace)]
         if not functions:
             raise missing(invocation_id, "any function")
         if len(functions) > 1:
