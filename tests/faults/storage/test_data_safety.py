@@ -1,7 +1,6 @@
 """Random sequences around storages, with crashes and lost answers: no data is lost, and no volume has two writers.
 
-Run it by its path; `--soak-rounds=N` runs N rounds of 10 sequences each (30 rounds are 300 sequences), `--soak-seed=N`
-other ones. It is not collected by itself: a socket of a killed client is sometimes left open, which ends pytest.
+`--soak-rounds=N` runs N rounds of 10 sequences each (30 rounds are 300 sequences), `--soak-seed=N` other ones.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from equipment.fault_proxy import FaultProxy
 from equipment.judge import (
     Timeline,
     Witness,
+    conservation,
     data_kept,
     list_objects,
     mounted,
@@ -235,6 +235,13 @@ async def seen(cluster: Cluster, witness: Witness) -> Timeline:
     return timeline(before=witness.before, events=witness.events, after=after)
 
 
+def consumed(everything: Timeline) -> list[str]:
+    """UIDs of stock that operations consumed, by their records: a unit may be deleted before it names its stock."""
+    records = [life.last.get("status") or {} for life in everything.of_kind("Operation")]
+    choices = [(record.get("decisions") or {}).get("stock") for record in records if record.get("phase") == "Succeeded"]
+    return [choice["uid"] for choice in choices if choice]
+
+
 @pytest.mark.timeout(3600)  # for many rounds
 async def test_no_sequence_of_requests_and_crashes_loses_data_or_gives_a_volume_two_writers(
     world: Places, soak: Soak, capsys: pytest.CaptureFixture[str]
@@ -261,13 +268,15 @@ async def test_no_sequence_of_requests_and_crashes_loses_data_or_gives_a_volume_
     where = f"seed {soak.seed}, {rounds} rounds"
     assert data_kept(everything, by_hand=claims_deleted) == [], where
     assert one_writer(everything) == [], where
-    # Whether a unit came of each stock unit is not judged: one that was deleted before its admission has no source.
+    taken = consumed(everything)
+    assert len(taken) == len(set(taken)), f"two operations consumed one stock unit: {taken}, {where}"
+    assert conservation(everything, removed=taken, stock_namespace=world.stock) == [], where
     with capsys.disabled():
         sys.stdout.write(
             f"\n{rounds * SEQUENCES} sequences, {sum(answers.values())} requests {dict(answers.most_common())}: "
             f"{sum(crashes)} crashes (replicas {crashes[0]} and {crashes[1]}, controllers {crashes[2]}), "
             f"{cluster.hit} writes lost, unanswered or late, {len(mounted(everything))} units with a mounted claim, "
-            f"{len(witness.events)} writes judged\n"
+            f"{len(taken)} stock units consumed, {len(witness.events)} writes judged ({where})\n"
         )
     assert sum(crashes) >= rounds
     assert mounted(everything)
