@@ -17,7 +17,6 @@ T = TypeVar("T", bound=Object)
 GPU_UNITS = Resource.of(GPU_UNIT)
 GPU_FUNCTIONS = Resource.of(GPU_FUNCTION)
 GPU_STORAGES = Resource.of(GPU_STORAGE)
-GPU_FUNCTIONS = Resource.of(GPU_FUNCTION)
 STOCK_POOLS = Resource.of(STOCK_POOL)
 OPERATIONS = Resource.of(OPERATION)
 

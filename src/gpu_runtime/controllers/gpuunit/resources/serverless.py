@@ -24,6 +24,7 @@ from gpu_runtime.api.v1alpha1.worker_pod import HANDLER_FOLDER, HEALTH_PORT
 from gpu_runtime.config import ControllerManagerSettings
 from gpu_runtime.controllers.child_kinds import pod_template as pod
 from gpu_runtime.controllers.runtime_pod import Companion, RuntimePod
+from gpu_runtime.serverless.framework.running import SOCKET_VARIABLE
 
 CONTAINER = "serverless-worker"
 SOCKETS, CREDENTIALS, HANDLER = "serverless-sockets", "serverless-credentials", "serverless-handler"
@@ -55,6 +56,7 @@ def worker_pod(plain: RuntimePod, unit: GPUUnit, settings: ControllerManagerSett
     """The unit's pod with a worker in it."""
     worker = replace(
         plain,
+        environment={**plain.environment, SOCKET_VARIABLE: unit.spec.serverless.framework.socketPath},
         grace_seconds=grace_seconds(unit, settings),
         companion=companion(unit, settings),
         security=USER_SECURITY,
