@@ -6,7 +6,6 @@ import asyncio
 import json
 from typing import Any
 
-import aiohttp
 import pytest
 from msgspec.structs import replace
 
@@ -269,15 +268,7 @@ async def test_an_api_whose_credentials_the_broker_refuses_ends_in_order_to_read
         broker = api.process.broker
         assert broker is not None
         broker.lost.set()
-
-        async def refuses() -> bool:
-            try:
-                await api.call("GET", "/health")
-            except aiohttp.ClientConnectorError:
-                return True
-            return False
-
-        await eventually(refuses, what="the process takes no more requests")
+        await asyncio.wait_for(asyncio.shield(api.task), 60)
 
 
 async def test_streams_with_other_settings_are_reported_and_left_alone(world: World, api: Api) -> None:

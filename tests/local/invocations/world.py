@@ -47,6 +47,8 @@ class Api:
 
     process: RuntimeApi
     session: aiohttp.ClientSession
+    task: asyncio.Task[None]
+    """Ends with the process."""
 
     async def call(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
         url = f"{self.process.server.url}/api/v1{path}"
@@ -99,7 +101,7 @@ class World:
                     async with asyncio.timeout(60):
                         await process.broker.connected()
                         await process.services.serverless.streams.ready.wait()
-                yield Api(process, session)
+                yield Api(process, session, task)
             finally:
                 stop.set()
                 await asyncio.gather(task)
