@@ -306,7 +306,9 @@ async def test_a_flood_of_output_does_not_hold_up_the_run(
 
 
 @mutant(
-    "serverless/worker/worker.py", "            task.cancel()\n\n    def _make_tools", "            pass\n\n    def _make_tools"
+    "serverless/worker/worker.py",
+    "            task.cancel()\n\n    def _make_tools",
+    "            pass\n\n    def _make_tools",
 )
 async def test_a_worker_ends_in_its_grace_although_the_broker_is_away(
     server: NatsServer, queue: Queue, framework: OddFramework, tmp_path: Path
