@@ -29,9 +29,6 @@ from gpu_runtime.service.platform import Platform
 
 CHECK_SECONDS = 30.0
 RETRY_SECONDS = 1.0
-AGAIN_SECONDS = 5.0
-
-_log = structlog.get_logger("serverless")
 
 
 class StreamKeeper:
@@ -94,15 +91,7 @@ class Serverless:
         return {"broker": self.broker.problem or None, "streams of the broker": self.streams.problem}
 
     async def work(self) -> None:
-        """The background work; runs until cancelled. A defect in it must not end what works without the broker."""
-        while True:
-            try:
-                await self._work()
-            except ExceptionGroup as group:
-                _log.exception("the work for serverless functions failed; it begins again", exc_info=group)
-            await asyncio.sleep(AGAIN_SECONDS)
-
-    async def _work(self) -> None:
+        """The background work; runs until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.streams.run())
             group.create_task(self.heartbeats.run())
