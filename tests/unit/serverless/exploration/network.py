@@ -38,7 +38,7 @@ class Network:
         self.rng, self.weather = rng, weather
         clock = VirtualClock(asyncio.get_running_loop())
         self.broker = JetStream(clock.now, self._deliver, self._listens)
-        self.clients: set[MemoryClient] = set()
+        self.clients: dict[MemoryClient, None] = {}  # in order: a set would differ from run to run
         self.lost = 0
         """Messages that never arrived, and waits that were longer than an AckWait."""
 
@@ -81,7 +81,7 @@ class MemoryClient(Client):
         self._error_cb = options["error_cb"]
         self._max_payload = 2**20
         self._status = Client.CONNECTED
-        self.network.clients.add(self)
+        self.network.clients[self] = None
         self.node.clients.append(self)
 
     async def close(self) -> None:
@@ -90,7 +90,7 @@ class MemoryClient(Client):
     def cut(self) -> None:
         """The connection is gone: nothing arrives any more, in either direction."""
         self._status = Client.CLOSED
-        self.network.clients.discard(self)
+        self.network.clients.pop(self, None)
         for sub in list(self._subs.values()):
             sub._stop_processing()
         self._subs.clear()
@@ -142,7 +142,7 @@ class Node:
         self.network, self.name, self.scene = network, name, scene
         self.clients: list[MemoryClient] = []
         self.dead = self.dropped = False
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks: dict[asyncio.Future[Any], None] = {}
 
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Runs a coroutine as part of this process, in the background."""
@@ -158,8 +158,8 @@ class Node:
         return task
 
     def keep(self, task: asyncio.Future[Any]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def kill(self) -> None:
         """As SIGKILL: what its code does on the way out reaches nobody. What it had sent may still arrive."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from random import Random
 from types import SimpleNamespace, TracebackType
@@ -385,6 +386,7 @@ def submission(script: Script, wanted: dict[str, Any]) -> Submission:
 def play_scene(seed: int, lost: float | None = None) -> Judge:
     """Plays one life. Violation if the protocol broke. `lost` is the share of messages that never arrive."""
     structlog.configure(processors=[_drop])
+    random.seed(seed)  # of back-offs with jitter
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection_module, "ReconnectingClient", MemoryClient)
         patch.setattr(worker_module, "Framework", ScriptedFramework)
