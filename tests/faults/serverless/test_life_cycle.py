@@ -72,7 +72,7 @@ async def test_each_accepted_invocation_ends_once_while_nodes_of_the_broker_are_
         installation = Installation(
             tmp_path, server.kubeconfig, settings(cluster.settings), results, nodes, replicas=len(cluster.nodes)
         )
-        told = await live(installation, Broker(cluster.settings, "judge"), soak, "three brokers", seconds=90)
+        told = await live(installation, Broker(cluster.settings, "judge"), soak, "three brokers", seconds=45)
     with capsys.disabled():
         sys.stdout.write(f"\n{told}\n")
 
@@ -89,7 +89,7 @@ async def test_each_accepted_invocation_ends_once_while_postgresql_is_killed(
         # Named twice, so that it is killed more often than the others.
         victims: dict[str, Victim] = {"broker": nats, "postgresql": postgres, "postgresql again": postgres}
         installation = Installation(tmp_path, server.kubeconfig, settings(nats.settings), results, victims)
-        told = await live(installation, Broker(nats.settings, "judge"), soak, "postgresql", seconds=90)
+        told = await live(installation, Broker(nats.settings, "judge"), soak, "postgresql", seconds=45)
     finally:
         nats.kill()
     with capsys.disabled():

@@ -10,7 +10,7 @@ import pytest
 from equipment.soak import Soak
 from unit.serverless.exploration.scene import play_scene
 
-ROUNDS = 300
+ROUNDS = 60
 
 
 def executions(seed: int) -> int:
