@@ -28,13 +28,13 @@ class Ends:
         clock = asyncio.get_running_loop()
         limit = clock.time() + seconds
         with self._backlog.ending(run) as ended:
-            end = await self.look(run)
-            while end is None and (left := limit - clock.time()) > 0:
-                ended.clear()
+            while True:
+                ended.clear()  # before the look: the run may end while it is looked for
+                end = await self.look(run)
+                if end is not None or (left := limit - clock.time()) <= 0:
+                    return end
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), min(left, POLL_SECONDS))
-                end = await self.look(run)
-        return end
 
     async def look(self, run: Run) -> ResultMessage | None:
         """The end, if it can be read now."""
