@@ -29,11 +29,11 @@ class Consumers:
         self._ack_wait_seconds = ack_wait_seconds
         self._known: set[str] = set()
         self._outdated: dict[str, dict[str, Any]] = {}
-        """Consumers with other settings, by name."""
+        """Consumers with another ack_wait, by name."""
         self._connection: int | None = None
 
     async def ensure(self, function: Function) -> None:
-        """Creates the consumers of the function that do not exist."""
+        """Creates the consumers of the function, and updates those with another ack_wait."""
         await self._read()
         for priority in PRIORITIES:
             name = subjects.consumer(function, priority)

@@ -46,7 +46,7 @@ class Credentials:
         """Functions whose Secret exists, with the UID of their GPUFunction; empty for static workers."""
 
     async def ensure(self, function: Function, owner: GPUFunction | None) -> None:
-        """Makes the Secret, or makes it anew if another key signs now. Looks once for each function."""
+        """Makes the Secret, or makes it anew if another key signs now. Reads the Secret once for each function."""
         uid = owner.metadata.uid if owner is not None else ""
         if self._signer is None or self._known.get(function) == uid:
             return

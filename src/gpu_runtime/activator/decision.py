@@ -1,15 +1,6 @@
 """Decides which workers of a function start, drain, change and end. Pure: values in, values out.
 
-The rules, in the words of the spec:
-
-- needed = ceil(unfinished invocations / concurrency), between minWorkers and maxWorkers.
-- Without a ready worker, as many workers start at once as are needed. Beside a ready worker more start when the need
-  has lasted SCALE_OUT_SECONDS: a burst of short invocations is over before a new worker could help.
-- Workers end when fewer were enough for all of the last idleTimeoutSeconds, or when they themselves had no work for
-  so long. So a steady load moves nothing, and without load the number reaches minWorkers.
-- A ready worker is drained before it ends: it takes no more invocations and finishes what it has.
-- A failed worker is replaced after a back-off. While a worker has failed and none is ready, no further ones start.
-- Outdated workers that take no work change at once, ready ones one at a time: the next one when all others are ready.
+docs/scaling.md has the rules in words.
 """
 
 from __future__ import annotations
@@ -140,7 +131,7 @@ def decide(policy: Policy, demand: Demand, workers: Sequence[Worker], now: float
 
 
 def _kept(plan: _Plan, demand: Demand, now: float) -> int:
-    """How many workers the last idleTimeoutSeconds justify. All of them, while less than that was observed."""
+    """How many workers the last idleTimeoutSeconds justify; maxWorkers until so much time was observed."""
     policy = plan.policy
     most, falls_after = demand.most(now, policy.idle_seconds)
     unseen = demand.since + policy.idle_seconds - now
@@ -167,7 +158,7 @@ def _scale_in(plan: _Plan, keep: int) -> None:
 
 
 def _end_idle(plan: _Plan, needed: int) -> None:
-    """Ends workers that say that they were idle for long: after a restart of ours, before enough was observed.
+    """Ends workers that report a long idle time. After a restart of the activator only the workers know it.
 
     `needed`: how many the observed time justifies.
     """
@@ -182,7 +173,7 @@ def _end_idle(plan: _Plan, needed: int) -> None:
 
 
 def _replace_failed(plan: _Plan) -> None:
-    """An outdated one changes at once: the change may be the cure."""
+    """After the back-off. An outdated one is left to `_roll`, which changes it at once: the change may be the cure."""
     for worker in plan.untouched:
         if worker.state != "failed" or worker.outdated:
             continue

@@ -59,7 +59,7 @@ class Ender:
         if await publish_once(self.broker, subjects.ended(run), encode(message), headers={STATE: ending.state}) is None:
             self.backlog.end(run)
             return False
-        with suppress(Error, OSError):  # a worker that does not hear it runs on, and its end is refused
+        with suppress(Error, OSError):  # a worker that does not hear it finds the end later
             told = encode(Cancelled(invocationID=run.invocation_id, run=run.number))
             await self.broker.nats.publish(subjects.cancelled(run.function), told)
         return True

@@ -16,14 +16,14 @@ from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.serverless.heartbeats import Heartbeat
 
 STABLE_SECONDS = 60.0
-"""A worker that was ready for so long has not failed: the next failure in its slot is the first."""
+"""After a worker was ready for this long, failures in its slot count from zero again."""
 SILENT_SECONDS = 60.0
-"""A worker whose unit is Ready and that was not heard for so long is replaced."""
+"""A worker that sends no heartbeat for this long, although its unit is Ready, is replaced."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a worker may take."""
+    """How long a worker may take to start, and how long it may be silent."""
 
     ready_seconds: float = 600.0
     silent_seconds: float = SILENT_SECONDS
@@ -74,7 +74,7 @@ class Observer:
     memory: Memory
     now: float
     listening_since: float
-    """Since when every heartbeat would have been heard."""
+    """Heartbeats before this time may have been missed."""
     limits: Limits = Limits()
 
     def workers(self, units: Iterable[GPUUnit], heartbeats: Mapping[str, Heartbeat]) -> list[Seen]:
@@ -115,8 +115,8 @@ class Observer:
             return "ending", "it is being deleted"
         said = heartbeat.said if heartbeat is not None else None
         is_current = status.observedGeneration >= meta.generation
-        # A unit that was changed after its drain is not Ready until its new pod speaks: what the old pod says while it
-        # ends is not about the new one.
+        # After a change the old pod still reports `draining` while it ends. That says nothing about the new pod, and
+        # until the new pod is there the unit is not Ready.
         if said is not None and said.state == "draining" and (said.running or (is_current and status.phase == "Ready")):
             return "draining", "it takes no more invocations"
         ready = find_condition(status.conditions, READY)
@@ -142,7 +142,7 @@ class Observer:
 
 
 def _running(heartbeat: Heartbeat | None) -> int:
-    """How many runs the worker has. One that drains may still get a run until it says that it is idle."""
+    """How many runs the worker has. A draining worker may still get a run until it reports that it is idle."""
     if heartbeat is None:
         return 0
     is_open = heartbeat.said.state == "draining" and heartbeat.said.idleSince is None

@@ -79,7 +79,7 @@ class Activator:
             self.controller.queue.add(Key(*function), urgent=1)
 
     async def sweep(self) -> None:
-        """Reconciles functions that have no GPUFunction. No change of one brings them back after a start."""
+        """Queues the names that have no GPUFunction: after a start no event of a GPUFunction queues them."""
         names = {Key(*function) for function in self.backlog.functions()}
         names |= {Key(*function) for function in await self.consumers.functions()}
         names |= {key for unit in self.caches.units.store for key in function_of(unit)}

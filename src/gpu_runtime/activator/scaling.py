@@ -63,7 +63,7 @@ class Scaling:
         self.memories.pop(key, None)
 
     def _patience(self, seen: list[Seen]) -> list[float]:
-        """When the time of a worker that starts is over, or when a silent one counts as lost."""
+        """After how many seconds a starting worker may be late, or a ready one silent."""
         starting = any(each.worker.state == "starting" for each in seen)
         ready = any(each.worker.state == "ready" for each in seen)
         return [*([self.limits.ready_seconds] if starting else []), *([self.limits.silent_seconds] if ready else [])]

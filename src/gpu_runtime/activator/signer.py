@@ -13,7 +13,7 @@ from gpu_runtime.serverless.subjects import Function
 
 @dataclass(frozen=True)
 class WorkerSigner:
-    """All workers of a function share credentials, which never end: deleting the Secret and the key ends them."""
+    """All workers of a function share credentials that never expire. To withdraw them, replace the signing key."""
 
     account: AccountSigner
     clock: Clock = SYSTEM_CLOCK

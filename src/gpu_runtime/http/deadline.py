@@ -18,7 +18,7 @@ DEADLINE: web.RequestKey[asyncio.Timeout] = web.RequestKey("deadline", asyncio.T
 def at_least(request: web.Request, seconds: float) -> None:
     """Gives the request this time from now on, if it has less.
 
-    For work whose outcome the client could not find out if it was stopped.
+    For work that must not be stopped half-way: the client could not find out its outcome.
     """
     limit, wanted = request[DEADLINE], asyncio.get_running_loop().time() + seconds
     if (when := limit.when()) is not None and when < wanted:

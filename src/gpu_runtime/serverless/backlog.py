@@ -138,7 +138,7 @@ class Backlog:
                 del self._waiting[run]
 
     def overdue(self, now: float) -> list[Run]:
-        """The runs whose deadline is over and that have not ended. Each is given once: see `again`."""
+        """The runs whose deadline is over and that have not ended. Each is returned once; `again` adds it again."""
         found = []
         while self._deadlines and self._deadlines[0][0] <= now:
             _, sequence, run = heapq.heappop(self._deadlines)
@@ -153,7 +153,7 @@ class Backlog:
         return self._deadlines[0][0] if self._deadlines else None
 
     def again(self, run: Run, at: float) -> None:
-        """Gives an overdue run once more, at this time."""
+        """Lets `overdue` return the run once more, at this time."""
         if (found := self.find(run)) is not None:
             heapq.heappush(self._deadlines, (at, found.sequence, run))
 
@@ -173,7 +173,7 @@ class Backlog:
         queue = self._queues.get(run.function)
         if queue is None:
             queue = self._queues[run.function] = _Queue(run.function)
-        run = run._replace(function=queue.function)  # one copy of its names for all of its runs
+        run = run._replace(function=queue.function)  # all runs share one Function, which saves memory
         queue.runs[run] = entry
         queue.line(entry).append(entry.sequence)
         heapq.heappush(self._deadlines, (entry.deadline, entry.sequence, run))
@@ -217,7 +217,7 @@ class Backlog:
         return found is not None and found.sequence == sequence
 
     def _forget_early(self) -> None:
-        """While invocations are followed without a gap, an older end belongs to one that is no longer stored."""
+        """No invocation is missing now, so an older end belongs to an invocation that was purged."""
         limit = self._clock.monotonic() - EARLY_END_SECONDS
         while self._early_order and self._early_order[0][0] <= limit:
             self._early.pop(self._early_order.popleft()[1], None)

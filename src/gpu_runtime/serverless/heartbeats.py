@@ -46,7 +46,7 @@ class Heartbeats:
         self._workers: dict[Function, dict[str, Heartbeat]] = {}
         self._changed: list[Callable[[Function], None]] = []
         self.since = clock.monotonic()
-        """Since when every heartbeat would have been heard: the start, or the last time that the connection came."""
+        """The start or the last reconnect: heartbeats before it may have been missed."""
         self._log = structlog.get_logger("heartbeats")
 
     async def run(self) -> None:
@@ -66,7 +66,7 @@ class Heartbeats:
         self._changed.append(changed)
 
     def of(self, function: Function) -> dict[str, Heartbeat]:
-        """The workers that were heard of late, by name."""
+        """The workers that were heard in the last seconds, by name."""
         limit = self._clock.monotonic() - self._expiry
         return {name: beat for name, beat in self._workers.get(function, {}).items() if beat.heard > limit}
 
@@ -79,7 +79,7 @@ class Heartbeats:
         return any(key in beat.said.running for beat in self.of(function).values())
 
     def forget(self, function: Function, worker: str) -> None:
-        """For a worker that ends: what it said last is no longer true."""
+        """For a worker that is being deleted: its last heartbeat is no longer true."""
         self._workers.get(function, {}).pop(worker, None)
 
     def prune(self) -> None:
@@ -127,6 +127,6 @@ class Heartbeats:
 
 
 def _news(said: WorkerHeartbeat) -> tuple[object, ...]:
-    """What a decision about workers depends on at once. Whether a ready worker is busy only counts over time."""
+    """What needs a decision at once. Whether a ready worker is busy matters only over time."""
     is_drained = said.state == "draining" and not said.running and said.idleSince is not None
     return said.state, said.problem, is_drained

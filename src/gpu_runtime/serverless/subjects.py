@@ -1,6 +1,6 @@
 """The subjects of the broker. All parts build and parse them here.
 
-A subject has a fixed number of tokens. Names, ids and namespaces contain no dots, so a token never changes the number.
+A subject has a fixed number of tokens. Names, ids and namespaces contain no dots, so none of them adds a token.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ PERMISSIONS_VIOLATION = "permissions violation"
 class ReconnectingClient(Client):
     """nats-py closes the connection for good after most errors that the server reports, such as a slow consumer.
 
-    Nothing would come back then, with its subscriptions, before the process restarts. This client connects again.
+    This client connects again, with its subscriptions.
     """
 
     async def _process_err(self, err_msg: str) -> None:

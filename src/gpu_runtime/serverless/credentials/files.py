@@ -36,7 +36,7 @@ class CredentialFiles:
         return self.folder / f"{process}.creds"
 
     def write(self, *, issued: int) -> None:
-        """Writes all files. The keys are made once: workers keep credentials that they signed."""
+        """Writes all files. The keys are made once: workers keep the credentials that these keys signed."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         keys = self._keys(issued)
         for role in ROLES:

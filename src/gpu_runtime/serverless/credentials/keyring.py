@@ -1,4 +1,4 @@
-"""All keys of a broker that `gpu-runtime up` runs. Everything that the broker and its users read is made from them."""
+"""All keys of a broker. Everything that the broker and its users read is made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes credentials of workers: one user for each function, which the broker accepts without a restart."""
+"""Signs users of an account: the processes, and one user for the workers of each function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that the broker gave up on: it tells once, when a consumer has had a message as often as it may."""
+"""The broker's reports of messages that were delivered as often as their consumer allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUBJECT = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{INVOCATIONS}.>"
 
 
 class MaxDeliveries(Struct, frozen=True):
-    """The broker's advisory, what we use of it."""
+    """The part of the broker's advisory that we use."""
 
     stream: str
     consumer: str

@@ -102,7 +102,7 @@ def together(batches: list[Batch]) -> Batch:
 
 
 def _check(run: Run) -> None:
-    """ValueError for a subject that no process of ours publishes to. Names of databases' columns depend on it."""
+    """ValueError for a subject that no process of ours publishes to, and that the key columns might not hold."""
     _ = run.scope
     if run.number > MOST_RUNS:
         raise ValueError(f"run {run.number} is more than a number of a run can be")

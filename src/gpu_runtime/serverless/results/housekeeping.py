@@ -31,8 +31,8 @@ DELETE_BATCH = 500
 FULL = 0.5
 """The share of a stream's limit above which finished runs are purged early."""
 FULL_KEEP = timedelta(minutes=5)
-"""Longer than any request lasts, and than a worker waits between the delivery of a message and the look for its end:
-after a purge the broker would let both in a second time."""
+"""Longer than a request lasts, and than a worker takes from the delivery of a message to the look for its end. After a
+purge the broker would accept the id, or an end, a second time."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Housekeeping:
             return False
         if finished.payload_missing and finished.state != "succeeded":
             await self._copy_payload(run)
-        # The invocation goes first: a worker that still held it without its end would run it again.
+        # The invocation goes first: if only its end were gone, a worker would run it again.
         await self._purge_subject(INVOCATIONS, subjects.accepted_any(run))
         await self._purge_subject(RESULTS, subjects.ended(run))
         if finished.large_bodies:  # chunks that nothing refers to go with the age limit of their stream

@@ -1,7 +1,7 @@
 """Stores the broker's advisories about messages that it gave up on.
 
-An advisory is told once and not kept: while no replica listens, it is lost. No consumer of ours has a limit of
-deliveries, so an advisory is about a consumer that somebody else made.
+The broker sends an advisory once: while no replica listens, it is lost. No consumer of ours has a limit of deliveries,
+so an advisory is about a consumer that somebody else made.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class PullConsumer:
                 return messages
 
     async def acknowledge(self, messages: list[Msg]) -> None:
-        """One that is lost costs another delivery of a message that is stored."""
+        """A lost acknowledgement costs another delivery, which changes nothing."""
         with suppress(Error, OSError):
             for message in messages:
                 await self._broker.nats.publish(message.reply, b"+ACK")

@@ -27,8 +27,7 @@ ON CONFLICT (namespace, function, id, run) DO UPDATE
 SET state = excluded.state, ended_at = excluded.ended_at, large_result = excluded.large_result,
     result = excluded.result, body = excluded.body, size = runs.size + excluded.size
 WHERE runs.ended_at IS NULL"""
-# A message of a run that was purged from the broker: the worker was late by more than the window, and the broker let it
-# in. It must be purged again.
+# For a message that arrived after its run was purged from the broker: it must be purged, too.
 PURGE_AGAIN = f"UPDATE runs SET purged = 0 WHERE {ONE_RUN} AND purged = 1"
 # Reads the end that is stored, which may be another one than the batch has.
 SAVE_RUN_DEAD_LETTER = f"""

@@ -52,7 +52,7 @@ class Delivery:
         self._message = message
 
     async def in_progress(self) -> None:
-        """Tells the broker that the run is attended. What is lost is sent again with the next one."""
+        """Extends the ack wait. If one message is lost, the next one does it."""
         with suppress(Error, OSError):
             await self._message.in_progress()
 

@@ -1,4 +1,4 @@
-"""Publishes the one end of a run: tried for ever, and never run again for it."""
+"""Publishes the end of a run: again and again until the broker has it, without running the run again."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class NotReached(Exception):
 
 
 class SlowHealth(Exception):
-    """The framework listens but does not answer in time, which one that runs a call may be excused for."""
+    """The framework listens but does not answer in time. While it runs a call, that is no problem."""
 
 
 class Framework:
@@ -57,7 +57,7 @@ class Framework:
         await self._session.close()
 
     async def health(self) -> str:
-        """Why the framework cannot take calls; empty when it can. SlowHealth when it does not say."""
+        """Why the framework cannot take calls; empty when it can. SlowHealth when it does not answer in time."""
         assert self._session is not None
         path = self._settings.healthPath
         try:

@@ -1,7 +1,7 @@
 """One invocation that the worker holds, from its delivery to the acknowledgement.
 
-The order of the steps decides: look for its end, count its deliveries, look at its deadline, run it, publish its end,
-acknowledge. A crash between any two of them loses nothing: the invocation is delivered again and begins anew.
+The steps, in this order: look for its end, count its deliveries, check its deadline, run it, publish its end,
+acknowledge. A crash between any two of them loses nothing: the broker delivers the invocation again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Invocation:
     delivery: Delivery
     tools: Tools
     decided: Callable[[Invocation], None]
-    """Called when it is known what the broker will be told."""
+    """Called when the answer to the broker is known, before it is sent."""
     started: datetime | None = None
     _look: asyncio.Event = field(default_factory=asyncio.Event)
     _interruptible: asyncio.Timeout | None = None
@@ -78,7 +78,7 @@ class Invocation:
         return self.delivery.run.key
 
     def look_for_end(self) -> None:
-        """Somebody says that the run has ended. The broker is asked before it is believed."""
+        """Somebody says that the run has ended: looks at the broker whether that is true."""
         self._look.set()
 
     def hand_back(self) -> None:
@@ -86,7 +86,7 @@ class Invocation:
         self._interrupt()
 
     async def process(self) -> None:
-        """Returns when the broker need not hear of this delivery any more."""
+        """Returns when the delivery is acknowledged or handed back."""
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(each) for each in (self._attend(), self._watch())]
             try:

@@ -47,7 +47,7 @@ class Readiness:
                     await self._look.wait()
             except TimeoutError:
                 continue
-            # The next question would come at once after each refused call. Keep the pause while it is not ready.
+            # Every refused call asks for another look. Keep the pause while the framework is not ready.
             if failures:
                 await asyncio.sleep(pause)
 

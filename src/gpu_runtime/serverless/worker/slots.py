@@ -1,4 +1,4 @@
-"""The places for calls that run at the same time. Who waits with high priority comes first."""
+"""Limits the calls that run at the same time. A waiting call of high priority goes first."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ from gpu_runtime.serverless.worker.readiness import Readiness
 from gpu_runtime.serverless.worker.slots import Slots
 
 HAND_BACK_SECONDS = 2.0
-"""So long before the end of the grace period runs are handed back, to reach the broker in time."""
+"""Runs are handed back this long before the grace period ends."""
 MOST_IN_PROGRESS_SECONDS = 3.0
-"""The activator sets the ack wait of the consumers. A run is safe although the worker's setting differs from it."""
+"""At most this long between two reports of progress: the activator may give the consumers a shorter ack wait."""
 
 
 class Worker:

@@ -118,7 +118,7 @@ class Functions:
         return Key(self.namespace(namespace), name)
 
     async def _mark(self, function: GPUFunction, pending: Pending | None) -> GPUFunction | None:
-        """The function with the wish in it; None when it has changed since it was read."""
+        """Writes `pending` as an annotation. The written function; None when it has changed since it was read."""
         before = function.metadata.annotations.get(PENDING_INVOCATIONS)
         if before == (pending or before or "drain"):
             return function

@@ -53,7 +53,7 @@ class Changes:
             raise InvocationState(f"invocation {found.run.invocation_id} has ended: it is {end.state}")
         # Tell the workers also in a repeated request: the first one may have died before it did.
         news = Cancelled(invocationID=found.run.invocation_id, run=found.run.number)
-        with suppress(Error, OSError):  # a worker that does not hear it finishes for nothing
+        with suppress(Error, OSError):  # a worker that does not hear it finds the end later
             await self._broker.nats.publish(subjects.cancelled(found.run.function), encode(news))
         return replace(found, end=end)
 
