@@ -15,7 +15,7 @@ LIMIT: web.AppKey[float] = web.AppKey("request_seconds", float)
 DEADLINE: web.RequestKey[asyncio.Timeout] = web.RequestKey("deadline", asyncio.Timeout)
 
 
-def at_least(request: web.Request, seconds: float) -> None:
+def extend_deadline(request: web.Request, seconds: float) -> None:
     """Gives the request this time from now on, if it has less.
 
     For work that must not be stopped half-way: the client could not find out its outcome.

@@ -13,11 +13,11 @@ from msgspec import Meta, Raw
 
 from gpu_runtime.api.validation import FieldError
 from gpu_runtime.http.batches import BATCH_SECONDS, submit_all
-from gpu_runtime.http.deadline import at_least
+from gpu_runtime.http.deadline import extend_deadline
 from gpu_runtime.http.live import SEEN, STREAM, send_live
 from gpu_runtime.http.parameters import InstanceNamespace, Limit, PageToken
 from gpu_runtime.http.route import JSON, Answer, AnyRoute, Call, Nothing, Reply, Route, decoded_json
-from gpu_runtime.http.waits import wait
+from gpu_runtime.http.waits import WaitTime, seconds_of, wait
 from gpu_runtime.rest.errors import InvalidRequest, TooManyRequests
 from gpu_runtime.rest.invocations import (
     BatchVerdict,
@@ -28,7 +28,7 @@ from gpu_runtime.rest.invocations import (
     SubmitBatch,
     SubmitInvocation,
 )
-from gpu_runtime.service.invocations.acceptance import MOST_SECONDS, Accepted
+from gpu_runtime.service.invocations.acceptance import ACCEPT_SECONDS, Accepted
 from gpu_runtime.service.invocations.invocations import Invocations
 from gpu_runtime.service.invocations.listing import Wanted
 from gpu_runtime.service.invocations.lookup import FoundRun
@@ -45,20 +45,9 @@ DESCRIPTION = (
 )
 EXAMPLE = {"serverlessRequestID": "echo", "invocationID": "inv-1", "mode": "async", "payload": {"x": 1}}
 
-WaitTime = Annotated[
-    str,
-    Meta(
-        max_length=8,
-        pattern=r"^(0|[1-9][0-9]{0,2})(ms|s|m)?$",
-        description="Wait for the end, up to this time: such as 30s or 2m, at most 600s.",
-        extra={"hint": "a time such as 30s or 2m"},
-    ),
-]
 OfFunction = Annotated[
     FunctionName | None, Meta(description="Name of the function. Needed if several have an invocation of this id.")
 ]
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
-LONGEST_WAIT = 600.0
 
 
 class ById(msgspec.Struct, frozen=True):
@@ -70,15 +59,11 @@ class OneInvocation(msgspec.Struct, frozen=True):
     namespace: InstanceNamespace = None
 
 
-class GetInvocation(msgspec.Struct, frozen=True):
-    function: OfFunction = None
-    namespace: InstanceNamespace = None
+class GetInvocation(OneInvocation, frozen=True):
     wait: WaitTime = "0"
 
 
-class RetryInvocation(msgspec.Struct, frozen=True):
-    function: OfFunction = None
-    namespace: InstanceNamespace = None
+class RetryInvocation(OneInvocation, frozen=True):
     run: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(description="The run that did not succeed. With it, repeated requests begin one further run at most."),
@@ -104,7 +89,7 @@ async def submit(call: Call[SubmitInvocation, Nothing, Nothing]) -> Reply:
     submission = Submission.of(
         call.body, call.sent, _payload(call), namespace=invocations.namespace(call.body.namespace)
     )
-    at_least(call.request, MOST_SECONDS)
+    extend_deadline(call.request, ACCEPT_SECONDS)
     accepted = await invocations.accept(submission)
     if call.body.mode == "sync":
         seconds = call.body.waitSeconds
@@ -131,12 +116,7 @@ async def _at_end(call: Call[SubmitInvocation, Nothing, Nothing], accepted: Acce
     return Reply(view, 200 if found.end is not None else 202)
 
 
-async def _waited(
-    call: Call[Any, Any, Any],
-    invocations: Invocations,
-    found: FoundRun,
-    seconds: float,
-) -> FoundRun:
+async def _waited(call: Call[Any, Any, Any], invocations: Invocations, found: FoundRun, seconds: float) -> FoundRun:
     if found.end is not None or seconds <= 0:
         return found
 
@@ -167,7 +147,7 @@ async def submit_batch(call: Call[SubmitBatch, Nothing, Nothing]) -> Reply:
         ).with_id()
         for place, request in enumerate(call.body.invocations)
     ]
-    at_least(call.request, BATCH_SECONDS + 5)
+    extend_deadline(call.request, BATCH_SECONDS + 5)
     return Reply(await submit_all(invocations, submissions))
 
 
@@ -210,12 +190,6 @@ async def stream(call: Call[Nothing, OneInvocation, ById]) -> web.StreamResponse
 def _aware(time: datetime | None) -> datetime | None:
     """A time without a zone is UTC."""
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
-
-
-def seconds_of(text: str) -> float:
-    """The seconds of a time such as 30s. The pattern of the parameter was checked before."""
-    number = text.rstrip("ms")
-    return min(int(number) * _UNITS[text.removeprefix(number)], LONGEST_WAIT)
 
 
 def _payload(call: Call[SubmitInvocation, Nothing, Nothing]) -> Payload:

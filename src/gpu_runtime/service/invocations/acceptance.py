@@ -27,7 +27,7 @@ from gpu_runtime.service.invocations.submission import Submission
 CONFIRM_SECONDS = 15.0
 """How long a publish is repeated that the broker does not answer. Less than the time of a request."""
 PAUSE_SECONDS = 0.2
-MOST_SECONDS = CONFIRM_SECONDS + 4 * ANSWER_SECONDS
+ACCEPT_SECONDS = CONFIRM_SECONDS + 4 * ANSWER_SECONDS
 """What an acceptance takes at most: a look for the id, the publishes, and a look at what is stored."""
 FULL_RETRY_SECONDS = 5
 
