@@ -55,8 +55,8 @@ class Credentials:
         except (Conflict, TooManyRequests):
             raise
         except ApiError as error:
-            words = f"the Secret with the workers' credentials cannot be written: {error}"
-            raise Blocked(Readiness("failed", FUNCTION_CHILD_SYNC_FAILED, words), seconds=RETRY_SECONDS) from error
+            message = f"the Secret with the workers' credentials cannot be written: {error}"
+            raise Blocked(Readiness("failed", FUNCTION_CHILD_SYNC_FAILED, message), seconds=RETRY_SECONDS) from error
         self._known[function] = uid
 
     async def remove(self, function: Function) -> None:
@@ -82,8 +82,8 @@ class Credentials:
             except AlreadyExists:  # another activator made it
                 found = await self._client.get(SECRET_VIEWS, key)
         if not _is_ours(found):
-            words = f"Secret {key} exists and is not ours; rename or delete it"
-            raise Blocked(Readiness("failed", NAME_CONFLICT, words), seconds=RETRY_SECONDS)
+            message = f"Secret {key} exists and is not ours; rename or delete it"
+            raise Blocked(Readiness("failed", NAME_CONFLICT, message), seconds=RETRY_SECONDS)
         wanted = _secret(function, owner, signer)
         references = [] if owner is None else [owned_by(owner)]
         is_current = found.metadata.annotations.get(SIGNED_BY) == signer.identity

@@ -39,13 +39,15 @@ class Handlers:
             except (Conflict, TooManyRequests):
                 raise
             except ApiError as error:
-                words = f"ConfigMap {key} cannot be created: {error}"
-                raise Blocked(Readiness("failed", FUNCTION_CHILD_SYNC_FAILED, words), seconds=RETRY_SECONDS) from error
+                message = f"ConfigMap {key} cannot be created: {error}"
+                raise Blocked(
+                    Readiness("failed", FUNCTION_CHILD_SYNC_FAILED, message), seconds=RETRY_SECONDS
+                ) from error
             found = self.caches.handlers.wrote(await self.client.get(HANDLER_MAP_VIEWS, key))
         owner = found.metadata.controller
         if owner is None or owner.uid != function.metadata.uid:
-            words = f"ConfigMap {key} exists and is not ours; rename or delete it"
-            raise Blocked(Readiness("failed", NAME_CONFLICT, words), seconds=RETRY_SECONDS)
+            message = f"ConfigMap {key} exists and is not ours; rename or delete it"
+            raise Blocked(Readiness("failed", NAME_CONFLICT, message), seconds=RETRY_SECONDS)
 
     async def remove_old(self, function: GPUFunction, seen: Sequence[Seen]) -> None:
         """Deletes ConfigMaps that are neither current nor mounted by a worker."""

@@ -102,7 +102,7 @@ class StaticWorkers:
 def is_abandoned(unit: GPUUnit) -> bool:
     """Whether an activator made the unit from stock and has not written its owner yet."""
     made_by = unit.metadata.annotations.get(notes.OPERATION_ID, "")
-    return unit.metadata.controller is None and made_by.startswith(names.operations_of("")[:-1])
+    return unit.metadata.controller is None and made_by.startswith(names.OPERATION_PREFIX)
 
 
 def is_static(unit: GPUUnit) -> bool:

@@ -123,8 +123,8 @@ class Workers:
         except AlreadyExists:
             live = await self.client.get(GPU_UNITS, wanted.metadata.key)
         if not is_made_for(live, function.metadata.uid):
-            words = f"unit {wanted.metadata.key} exists and is not a worker of this function; rename or delete it"
-            raise Blocked(Readiness("failed", NAME_CONFLICT, words), seconds=REFUSED_SECONDS)
+            message = f"unit {wanted.metadata.key} exists and is not a worker of this function; rename or delete it"
+            raise Blocked(Readiness("failed", NAME_CONFLICT, message), seconds=REFUSED_SECONDS)
         return live  # another activator, or a lost answer
 
     async def _drain(self, unit: GPUUnit, function: GPUFunction) -> None:

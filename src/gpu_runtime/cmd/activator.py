@@ -34,7 +34,7 @@ async def main(settings: ActivatorSettings, process: ProcessContext) -> None:
         process.health.add(manager.checks, manager.metrics.registry)
         process.health.add(lambda: checks(activator, broker))
         async with asyncio.TaskGroup() as side:
-            tasks = [side.create_task(activator.run()), side.create_task(end_with(broker))]
+            tasks = [side.create_task(activator.run()), side.create_task(end_when_lost(broker))]
             await manager.run(process.stop)
             for task in tasks:
                 task.cancel()
@@ -58,7 +58,7 @@ def checks(activator: Activator, broker: Broker) -> Mapping[str, str | None]:
     return {"broker": broker.problem or None, "backlog": activator.backlog.problem or None}
 
 
-async def end_with(broker: Broker) -> None:
+async def end_when_lost(broker: Broker) -> None:
     """Ends the process when the connection is closed for good, such as after its credentials were withdrawn."""
     await broker.lost.wait()
     raise ConfigError("the broker closed the connection for good: check the credentials")

@@ -142,13 +142,13 @@ class Backlog:
         found = []
         while self._deadlines and self._deadlines[0][0] <= now:
             _, sequence, run = heapq.heappop(self._deadlines)
-            if self._is(run, sequence):
+            if self._is_current(run, sequence):
                 found.append(run)
         return found
 
     def next_deadline(self) -> float | None:
         """The earliest deadline, in seconds since the epoch."""
-        while self._deadlines and not self._is(self._deadlines[0][2], self._deadlines[0][1]):
+        while self._deadlines and not self._is_current(self._deadlines[0][2], self._deadlines[0][1]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -207,11 +207,11 @@ class Backlog:
 
     def _drop_ended_deadlines(self) -> None:
         """Deadlines of ended runs stay in the heap at first, because only its top can be removed cheaply."""
-        self._deadlines = [each for each in self._deadlines if self._is(each[2], each[1])]
+        self._deadlines = [each for each in self._deadlines if self._is_current(each[2], each[1])]
         heapq.heapify(self._deadlines)
         self._ended_deadlines = 0
 
-    def _is(self, run: Run, sequence: int) -> bool:
+    def _is_current(self, run: Run, sequence: int) -> bool:
         """Whether the run is unfinished and still the message that was queued under this sequence."""
         found = self.find(run)
         return found is not None and found.sequence == sequence

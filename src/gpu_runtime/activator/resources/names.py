@@ -7,6 +7,8 @@ from hashlib import sha256
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 
 HASH_LENGTH = 12
+OPERATION_PREFIX = "function-"
+"""Begins the operationIDs of all hand-overs to functions."""
 
 
 def worker(function: str, slot: int) -> str:
@@ -34,4 +36,5 @@ def operation(function_uid: str, slot: int, random: str) -> str:
 
 
 def operations_of(function_uid: str) -> str:
-    return f"function-{function_uid}-"
+    """The beginning of the operationIDs of one function."""
+    return f"{OPERATION_PREFIX}{function_uid}-"

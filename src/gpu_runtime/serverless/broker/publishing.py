@@ -100,12 +100,12 @@ def _sequence(answer: Msg) -> int | None:
 
 
 def _refused(problem: Mapping[str, Any]) -> BrokerError:
-    words = f"the broker answered: {problem.get('description', 'error')}"
+    message = f"the broker answered: {problem.get('description', 'error')}"
     if problem.get("err_code") in FULL:
-        return Full(words)
+        return Full(message)
     if problem.get("code") == 503:  # no leader, or JetStream is not there: it may be stored or not
-        return NoAnswer(words)
-    return BrokerError(words)
+        return NoAnswer(message)
+    return BrokerError(message)
 
 
 def _from_leader(message: Mapping[str, Any]) -> StoredMessage:

@@ -11,7 +11,7 @@ from gpu_runtime.serverless.broker.connection import Broker
 from gpu_runtime.serverless.broker.errors import BrokerError
 from gpu_runtime.serverless.stream_names import BODIES, INVOCATIONS, RESULTS
 
-__all__ = ["BODIES", "INVOCATIONS", "RESULTS", "compare", "ensure", "missing", "read", "wanted"]
+__all__ = ["BODIES", "INVOCATIONS", "RESULTS", "compare", "ensure", "read", "wanted"]
 
 NOT_FOUND = 10059
 ALREADY_THERE = 10058
@@ -59,11 +59,6 @@ async def ensure(broker: Broker, settings: StreamSettings) -> list[str]:
             live = await read(broker, name) or {}
         differences += list(compare(name, config, live))
     return differences
-
-
-async def missing(broker: Broker) -> list[str]:
-    """The streams that do not exist yet."""
-    return [name for name in (INVOCATIONS, RESULTS, BODIES) if await read(broker, name) is None]
 
 
 async def read(broker: Broker, name: str) -> dict[str, Any] | None:

@@ -157,6 +157,6 @@ def delivery(message: Msg) -> Delivery:
 async def _ask(broker: Broker, subject: str, body: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads((await broker.request(subject, json.dumps(body).encode())).data)
     if (problem := answer.get("error")) is not None:
-        words = f"the broker answered: {problem.get('description')}"
-        raise NotConfigured(words) if problem.get("code") == 404 else BrokerError(words)
+        message = f"the broker answered: {problem.get('description')}"
+        raise NotConfigured(message) if problem.get("code") == 404 else BrokerError(message)
     return answer

@@ -15,7 +15,7 @@ SHORTEST_PAUSE = 0.05
 """Changes within this time are told together."""
 
 
-class Heartbeats:
+class HeartbeatSender:
     def __init__(self, broker: Broker, subject: str, seconds: float, now: Callable[[], WorkerHeartbeat]) -> None:
         self._broker, self._subject, self._seconds, self._now = broker, subject, seconds, now
         self._changed = asyncio.Event()

@@ -21,7 +21,7 @@ from gpu_runtime.serverless.worker import control
 from gpu_runtime.serverless.worker.delivery import Delivery, refuse
 from gpu_runtime.serverless.worker.ending import Ends
 from gpu_runtime.serverless.worker.framework import Framework
-from gpu_runtime.serverless.worker.heartbeats import Heartbeats
+from gpu_runtime.serverless.worker.heartbeats import HeartbeatSender
 from gpu_runtime.serverless.worker.invocation import Invocation, Tools
 from gpu_runtime.serverless.worker.output import Outputs
 from gpu_runtime.serverless.worker.puller import Puller
@@ -62,7 +62,7 @@ class Worker:
         self._puller = Puller(
             self._broker, self._function, settings.pullSeconds, self._wants_more, self._take, self._changed
         )
-        self._heartbeats = Heartbeats(
+        self._heartbeats = HeartbeatSender(
             self._broker,
             subjects.heartbeat(self._function, settings.name),
             settings.heartbeatSeconds,
