@@ -102,7 +102,8 @@ class StaticWorkers:
 def is_abandoned(unit: GPUUnit) -> bool:
     """Whether an activator made the unit from stock and has not written its owner yet."""
     made_by = unit.metadata.annotations.get(notes.OPERATION_ID, "")
-    return unit.metadata.controller is None and made_by.startswith(names.OPERATION_PREFIX)
+    slot = names.slot_of(unit.spec.serverless.requestID or "", unit.metadata.name)
+    return unit.metadata.controller is None and slot is not None and names.is_operation(made_by, slot)
 
 
 def is_static(unit: GPUUnit) -> bool:

@@ -118,11 +118,20 @@ async def test_a_worker_that_the_cache_does_not_show_is_found_before_the_finaliz
 
 async def test_a_worker_that_a_late_hand_over_left_is_removed(server: NatsServer) -> None:
     """Its function is gone, and the unit has no owner reference by which the garbage collector would find it."""
-    late = a_unit("fn-echo-0").annotated({OPERATION_ID: "function-echo-uid-0-12345678"})
+    made_by = "function-0b1c7f3e-0000-4000-8000-000000000001-0-12345678"
+    late = a_unit("fn-echo-0").annotated({OPERATION_ID: made_by})
     late = late.spec(serverless={"enabled": True, "requestID": "echo"})
     async with world(server, late) as activator:
         await activator.settle()
         assert activator.slots == []
+
+
+async def test_a_static_worker_whose_user_chose_a_similar_operation_id_stays(server: NatsServer) -> None:
+    own = a_unit("fn-echo-0").annotated({OPERATION_ID: "function-of-mine-0-1"})
+    own = own.spec(serverless={"enabled": True, "requestID": "echo"})
+    async with world(server, own) as activator:
+        await activator.settle()
+        assert activator.slots == [0]
 
 
 @mutant("activator/static_workers.py", "        if wait > 0:", "        if False:")

@@ -37,3 +37,11 @@ def test_another_source_or_another_function_of_the_name_has_another_config_map()
 
     assert len({name("a", "1"), name("b", "1"), name("a", "2")}) == 3
     assert name("a", "1") == name("a", "1")
+
+
+def test_only_an_operation_of_this_slot_is_taken_for_a_hand_over_to_a_function() -> None:
+    uid = "0b1c7f3e-0000-4000-8000-000000000001"
+    assert names.is_operation(names.operation(uid, 3, "deadbeef"), 3)
+    assert not names.is_operation(names.operation(uid, 3, "deadbeef"), 0)
+    for chosen_by_a_user in ("function-test", f"function-{uid}", "function-echo-0-1", f"x-{uid}-3-deadbeef"):
+        assert not names.is_operation(chosen_by_a_user, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
@@ -33,6 +34,12 @@ def handler(function: GPUFunction) -> str:
 def operation(function_uid: str, slot: int, random: str) -> str:
     """The operationID of a hand-over. It says for which function the unit was made, before an owner reference does."""
     return f"{operations_of(function_uid)}{slot}-{random}"
+
+
+def is_operation(operation_id: str, slot: int) -> bool:
+    """Whether the operationID is of a hand-over to this slot of some function. Users may choose similar ones."""
+    uid = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    return re.fullmatch(rf"{OPERATION_PREFIX}{uid}-{slot}-[0-9a-f]+", operation_id) is not None
 
 
 def operations_of(function_uid: str) -> str:
