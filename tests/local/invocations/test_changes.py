@@ -180,9 +180,9 @@ async def test_a_message_that_cannot_be_read_is_shown_and_can_be_cancelled(world
     assert (await api.submit(function, invocationID="garbage")).code == "invocation_conflict"
 
 
-async def test_an_end_that_cannot_be_read_is_shown_as_a_failure(world: World, api: Api) -> None:
+async def test_an_end_that_cannot_be_read_is_shown_as_a_dead_letter(world: World, api: Api) -> None:
     function = await world.function()
     await api.submit(function, invocationID="odd")
     await world.publish(subjects.ended(Run(function, "odd", 1)), b"\xff")
     view = (await api.get("odd", wait="30s")).data
-    assert (view["state"], view["failureClass"]) == ("failed", "malformed_message")
+    assert (view["state"], view["failureClass"]) == ("dead_lettered", "malformed_message")

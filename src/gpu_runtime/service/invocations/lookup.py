@@ -170,7 +170,7 @@ def _decoded_end(event: StoredMessage, run: Run) -> ResultMessage:
             serverlessRequestID=run.function.name,
             namespace=run.function.namespace,
             run=run.number,
-            state="failed",
+            state="dead_lettered",  # as the result store has it
             failureClass="malformed_message",
             error=f"the message with its result cannot be read: {error}",
             completedAt=event.stored_at,
