@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from equipment.mutation import mutant
 from equipment.nats import SMALL_STREAMS, NatsServer, running_nats
 from gpu_runtime.config.nats import NatsSettings, StreamSettings
 from gpu_runtime.serverless import subjects
@@ -144,3 +145,22 @@ async def test_a_connection_waits_for_a_broker_that_is_not_there_yet(tmp_path: P
 def test_an_id_that_is_not_one_token_never_becomes_a_subject(hostile: str) -> None:
     with pytest.raises(ValueError, match="cannot be part of a subject"):
         subjects.ended(Run(ECHO, hostile, 1))
+
+
+@mutant("serverless/broker/client.py", "        raise asyncio.CancelledError", "        return")
+async def test_a_task_that_is_cancelled_while_it_sends_or_asks_ends(broker: Broker) -> None:
+    """nats-py drops a cancellation that comes at the wrong moment."""
+
+    async def send() -> None:
+        while True:
+            await broker.nats.publish("out.n.f.a.1", b"x")
+            await broker.request("$JS.API.INFO")
+
+    for ticks in range(40):
+        task = asyncio.create_task(send())
+        for _ in range(ticks):
+            await asyncio.sleep(0)  # the task goes on by one step
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=20)
+        assert done, f"cancelled after {ticks} steps, it runs on"
+        assert task.cancelled()

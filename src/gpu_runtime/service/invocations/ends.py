@@ -34,7 +34,8 @@ class Ends:
                 if end is not None or (left := limit - clock.time()) <= 0:
                     return end
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), min(left, POLL_SECONDS))
+                    async with asyncio.timeout(min(left, POLL_SECONDS)):
+                        await ended.wait()
 
     async def look(self, run: Run) -> ResultMessage | None:
         """The end, if it can be read now."""
