@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.serverless import subjects
 from gpu_runtime.serverless.backlog import Backlog
 from gpu_runtime.serverless.broker.connection import Broker
@@ -17,20 +19,25 @@ from gpu_runtime.serverless.subjects import Function, Priority
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 NANOSECONDS = 1_000_000_000
 NOT_FOUND = 10014
+READ_AGAIN_SECONDS = 60.0
 PULLS = 4096  # requests that wait at one consumer; each worker has one at a time
 
 
 class Consumers:
-    """Knows which consumers exist: it reads all of them once, and again after each new connection."""
+    """Knows which consumers exist: it reads all of them after each new connection, and again from time to time, because
+    others can delete them."""
 
-    def __init__(self, broker: Broker, backlog: Backlog, ack_wait_seconds: float) -> None:
+    def __init__(self, broker: Broker, backlog: Backlog, ack_wait_seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self._broker = broker
         self._backlog = backlog
         self._ack_wait_seconds = ack_wait_seconds
+        self._clock = clock
         self._known: set[str] = set()
         self._outdated: dict[str, dict[str, Any]] = {}
         """Consumers with another ack_wait, by name."""
+        self._reading = asyncio.Lock()
         self._connection: int | None = None
+        self._read_at = 0.0
 
     async def ensure(self, function: Function) -> None:
         """Creates the consumers of the function, and updates those with another ack_wait."""
@@ -40,11 +47,7 @@ class Consumers:
             if name not in self._known:
                 config = self._outdated.pop(name, None) or self._config(function, priority)
                 config = {**config, "ack_wait": self._ack_wait_nanoseconds}
-                await self._ask(
-                    f"CREATE.{INVOCATIONS}.{name}.{config['filter_subject']}",
-                    {"stream_name": INVOCATIONS, "config": config},
-                )
-                self._known.add(name)
+                await self._create(name, config)
 
     async def remove(self, function: Function) -> None:
         """Deletes the consumers of the function."""
@@ -56,25 +59,45 @@ class Consumers:
                 self._known.discard(name)
                 self._outdated.pop(name, None)
 
+    async def lacks(self, function: Function) -> bool:
+        """Whether a consumer of the function is missing."""
+        await self._read()
+        return any(subjects.consumer(function, priority) not in self._known for priority in PRIORITIES)
+
     async def functions(self) -> set[Function]:
         """The functions that have consumers."""
         await self._read()
         return {function for name in (*self._known, *self._outdated) if (function := _function(name)) is not None}
 
+    async def _create(self, name: str, config: Mapping[str, Any]) -> None:
+        request = f"CREATE.{INVOCATIONS}.{name}.{config['filter_subject']}"
+        try:
+            await self._ask(request, {"stream_name": INVOCATIONS, "config": config})
+        except BrokerError:
+            self._connection = None  # another activator may have made it: the next reading shows it
+            raise
+        self._known.add(name)
+
     async def _read(self) -> None:
-        connection = reconnects(self._broker)
-        if connection == self._connection:
-            return
+        async with self._reading:
+            connection, now = reconnects(self._broker), self._clock.monotonic()
+            if connection == self._connection and now - self._read_at < READ_AGAIN_SECONDS:
+                return
+            found = await self._list()
+            wait = self._ack_wait_nanoseconds
+            self._known = {name for name, config in found.items() if config.get("ack_wait") == wait}
+            self._outdated = {name: config for name, config in found.items() if name not in self._known}
+            self._connection, self._read_at = connection, now
+
+    async def _list(self) -> dict[str, dict[str, Any]]:
+        """The settings of all functions' consumers, by name."""
         found: dict[str, dict[str, Any]] = {}
         offset, total = 0, 1
         while offset < total:
             page = await self._ask(f"LIST.{INVOCATIONS}", {"offset": offset})
             found |= {each["name"]: each["config"] for each in page["consumers"] if _function(each["name"])}
             offset, total = offset + max(1, len(page["consumers"])), page["total"]
-        wait = self._ack_wait_nanoseconds
-        self._known = {name for name, config in found.items() if config.get("ack_wait") == wait}
-        self._outdated = {name: config for name, config in found.items() if name not in self._known}
-        self._connection = connection
+        return found
 
     @property
     def _ack_wait_nanoseconds(self) -> int:

@@ -17,12 +17,14 @@ from gpu_runtime.api.v1alpha1.reasons import FUNCTION_CHILD_SYNC_FAILED, NAME_CO
 from gpu_runtime.api.v1alpha1.serverless import CREDENTIALS_KEY, credentials_secret
 from gpu_runtime.kube.children import identity
 from gpu_runtime.kube.client import Client
+from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
 from gpu_runtime.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
 from gpu_runtime.serverless.subjects import Function
 
 SIGNED_BY = f"{GROUP}/signed-by"
 """Annotation of the Secret: the key that signed the credentials. After a change of keys they are made anew."""
 RETRY_SECONDS = 15.0
+LOOK_AGAIN_SECONDS = 15.0
 
 
 class Signer(Protocol):
@@ -39,16 +41,21 @@ class Signer(Protocol):
 class Credentials:
     """Creates Secrets and never reads what is in them. Without a signer the broker asks for no credentials."""
 
-    def __init__(self, client: Client, signer: Signer | None) -> None:
+    def __init__(self, client: Client, signer: Signer | None, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
         self._signer = signer
-        self._known: dict[Function, str] = {}
-        """Functions whose Secret exists, with the UID of their GPUFunction; empty for static workers."""
+        self._clock = clock
+        self._known: dict[Function, tuple[str, float]] = {}
+        """Functions whose Secret existed: the UID of their GPUFunction (empty for static workers), and when."""
 
     async def ensure(self, function: Function, owner: GPUFunction | None) -> None:
-        """Makes the Secret, or makes it anew if another key signs now. Reads the Secret once for each function."""
-        uid = owner.metadata.uid if owner is not None else ""
-        if self._signer is None or self._known.get(function) == uid:
+        """Makes the Secret, or makes it anew if another key signs now. Looks again from time to time: others can
+        delete it, and then no new worker would start."""
+        if self._signer is None:
+            return
+        uid, now = owner.metadata.uid if owner is not None else "", self._clock.monotonic()
+        known_uid, known_at = self._known.get(function, (None, 0.0))
+        if known_uid == uid and now - known_at < LOOK_AGAIN_SECONDS:
             return
         try:
             await self._write(function, owner, self._signer)
@@ -57,7 +64,7 @@ class Credentials:
         except ApiError as error:
             message = f"the Secret with the workers' credentials cannot be written: {error}"
             raise Blocked(Readiness("failed", FUNCTION_CHILD_SYNC_FAILED, message), seconds=RETRY_SECONDS) from error
-        self._known[function] = uid
+        self._known[function] = (uid, now)
 
     async def remove(self, function: Function) -> None:
         """Deletes the Secret of static workers. That of a GPUFunction goes with its owner."""

@@ -22,6 +22,7 @@ from gpu_runtime.activator.stock import Stock
 from gpu_runtime.activator.workers import Workers
 from gpu_runtime.api.meta.object import Key
 from gpu_runtime.api.v1alpha1.annotations import FUNCTION_FINALIZER
+from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.reasons import READY
 from gpu_runtime.config.activator import ActivatorSettings
 from gpu_runtime.kube.clock import SYSTEM_CLOCK, Clock
@@ -79,13 +80,20 @@ class Activator:
             self.controller.queue.add(Key(*function), urgent=1)
 
     async def sweep(self) -> None:
-        """Queues the names that have no GPUFunction: after a start no event of a GPUFunction queues them."""
+        """Reconciles what no change brings back: names without a GPUFunction, functions that lost a consumer, and
+        functions with a worker that starts, which may wait for credentials that somebody deleted."""
         names = {Key(*function) for function in self.backlog.functions()}
         names |= {Key(*function) for function in await self.consumers.functions()}
         names |= {key for unit in self.caches.units.store for key in function_of(unit)}
         for key in names:
             if self.caches.functions.get(key) is None:
                 self.controller.queue.add(key)
+        for function in list(self.caches.functions.store):
+            if self._starts_a_worker(function) or await self.consumers.lacks(Function(*function.metadata.key)):
+                self.controller.queue.add(function.metadata.key)
+
+    def _starts_a_worker(self, function: GPUFunction) -> bool:
+        return any(unit.status.phase != "Ready" for unit in self.caches.units_of(function.metadata.key))
 
     async def _sweep(self) -> None:
         while True:
@@ -115,7 +123,8 @@ def add_functions(
     )
     stock = Stock.of(client, manager, platform, clock)
     backlog, heartbeats = Backlog(broker, clock), Heartbeats(broker, clock)
-    consumers, credentials = Consumers(broker, backlog, settings.ackWaitSeconds), Credentials(client, signer)
+    consumers = Consumers(broker, backlog, settings.ackWaitSeconds, clock)
+    credentials = Credentials(client, signer, clock)
     ender = Ender(broker, backlog, clock)
     workers = Workers(client, caches, broker, heartbeats, stock)
     limits = Limits(ready_seconds=settings.workerReadySeconds)

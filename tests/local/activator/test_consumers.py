@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from equipment.mutation import mutant
 from equipment.nats import NatsServer
-from gpu_runtime.activator.consumers import Consumers
+from gpu_runtime.activator.consumers import READ_AGAIN_SECONDS, Consumers
 from gpu_runtime.serverless import subjects
+from gpu_runtime.serverless.broker.errors import BrokerError
 from gpu_runtime.serverless.broker.streams import INVOCATIONS
 from gpu_runtime.serverless.subjects import Function
-from local.activator.world import ECHO, NAMESPACE, World, world
+from local.activator.world import ECHO, KEY, NAMESPACE, World, function, world
 
 
 async def fetched(activator: World) -> list[str]:
@@ -73,3 +76,30 @@ async def test_a_new_process_finds_the_consumers_that_exist(server: NatsServer) 
         await again.remove(Function(NAMESPACE, "f-7"))
         await again.remove(Function(NAMESPACE, "never"))
         assert len(await again.functions()) == 299
+
+
+@mutant("activator/consumers.py", "and now - self._read_at < READ_AGAIN_SECONDS", "")
+@mutant("activator/registration.py", "or await self.consumers.lacks(Function(*function.metadata.key))", "")
+async def test_a_consumer_that_somebody_deleted_is_made_again(server: NatsServer) -> None:
+    async with world(server, function()) as activator:
+        await activator.settle()
+        name = subjects.consumer(ECHO, "normal")
+        await activator.broker.stream.delete_consumer(INVOCATIONS, name)
+        activator.clock.advance(READ_AGAIN_SECONDS)
+        assert await activator.swept() == [KEY]
+        await activator.settle()
+        assert await activator.swept() == []
+        assert (await activator.broker.stream.consumer_info(INVOCATIONS, name)).name == name
+
+
+@mutant("activator/consumers.py", "self._connection = None  # another", "pass  # another")
+async def test_a_consumer_that_another_activator_made_first_is_found(server: NatsServer) -> None:
+    async with world(server) as activator:
+        ours, theirs = activator.activator.consumers, Consumers(activator.broker, activator.activator.backlog, 30.0)
+        await ours.functions()
+        await theirs.ensure(ECHO)
+        await activator.accept("waiting", function=Function(NAMESPACE, "other"))
+        with pytest.raises(BrokerError):  # the broker refuses another place to begin with
+            await ours.ensure(ECHO)
+        await ours.ensure(ECHO)
+        assert not await ours.lacks(ECHO)

@@ -7,13 +7,14 @@ from base64 import b64decode
 from equipment.builders import Builder
 from equipment.builders.base import new_document
 from equipment.memory_api import refused
+from equipment.mutation import mutant
 from equipment.nats import NatsServer
-from gpu_runtime.activator.credentials import Credentials
+from gpu_runtime.activator.credentials import LOOK_AGAIN_SECONDS, Credentials
 from gpu_runtime.api.v1alpha1.gpufunction import GPUFunction
 from gpu_runtime.api.v1alpha1.serverless import credentials_secret
 from gpu_runtime.kube import Forbidden
 from local.activator.test_static_workers import FixedSigner
-from local.activator.world import ECHO, NAMESPACE, World, function, world
+from local.activator.world import ECHO, KEY, NAMESPACE, World, function, world
 
 NAME = credentials_secret("echo")
 
@@ -65,3 +66,20 @@ async def test_a_refused_secret_is_the_cause(server: NatsServer) -> None:
         await activator.reconcile()
         assert activator.condition[:2] == ("Failed", "FunctionChildSyncFailed")
         assert "secrets are forbidden here" in activator.condition[2]
+
+
+@mutant("activator/credentials.py", "known_uid == uid and now - known_at < LOOK_AGAIN_SECONDS", "known_uid == uid")
+@mutant("activator/registration.py", "self._starts_a_worker(function) or", "")
+async def test_a_secret_that_somebody_deleted_is_made_again_for_the_worker_that_waits_for_it(
+    server: NatsServer,
+) -> None:
+    async with world(server, function(minWorkers=1), signer=FixedSigner()) as activator:
+        await activator.settle()
+        activator.api.objects = {key: each for key, each in activator.api.objects.items() if key[0] != "Secret"}
+        activator.clock.advance(LOOK_AGAIN_SECONDS)
+        assert await activator.swept() == [KEY]
+        await activator.settle()
+        assert content(activator) == "credentials of runtime-instance/echo by key-1"
+        activator.ready(0)
+        await activator.settle()
+        assert await activator.swept() == []

@@ -72,6 +72,7 @@ async def test_a_name_that_could_mean_two_functions_gets_no_consumers(server: Na
 
 async def test_a_sweep_finds_every_name_without_a_function(server: NatsServer) -> None:
     async with world(server, static("mine", "other"), function()) as activator:
+        await activator.settle()
         await activator.accept("a", function=Function(NAMESPACE, "left"))
         await activator.activator.consumers.ensure(Function(NAMESPACE, "old"))
         activator.api.fill(activator.manager)

@@ -88,6 +88,15 @@ class World:
                 return result
         raise AssertionError(f"it does not come to rest: {self.api.writes[-10:]}")
 
+    async def swept(self) -> list[Key]:
+        """The functions that a sweep reconciles."""
+        queue, found = self.activator.controller.queue, []
+        await self.activator.sweep()
+        while len(queue) and (key := await queue.get()) is not None:
+            queue.done(key)
+            found.append(key)
+        return found
+
     async def accept(
         self, name: str, *, function: Function = ECHO, priority: Priority = "normal", seconds: float = 3600.0
     ) -> Run:
