@@ -25,7 +25,7 @@ from gpu_runtime.serverless.results.metrics import Metrics
 from gpu_runtime.serverless.results.pulling import PullConsumer, delivery, pulling
 from gpu_runtime.serverless.results.records import End
 
-RETRY = Exponential(0.1, 10.0)
+RETRY = Exponential(0.1, 1.0)  # not longer: at the first start the runtime-api makes the streams in a moment
 LOOK_SECONDS = 5.0
 
 

@@ -25,7 +25,7 @@ from gpu_runtime.serverless.results.metrics import Metrics
 
 WAITING = 1000
 """Advisories that wait for the database. What comes when so many wait is reported and dropped."""
-RETRY = Exponential(0.1, 10.0)
+RETRY = Exponential(0.1, 1.0)
 
 
 class AdvisoryListener:
