@@ -65,6 +65,33 @@ async def test_a_write_with_a_refused_part_leaves_nothing(table: SqliteDatabase)
     await table.close()
 
 
+@mutant(SQLITE, "if not self._is_current():", "if False:")
+async def test_a_write_to_a_file_that_somebody_deleted_is_not_stored(table: SqliteDatabase, tmp_path: Path) -> None:
+    (tmp_path / "t.db").unlink()
+
+    with pytest.raises(StoreUnavailable, match="was deleted or replaced"):
+        await table.write([Statement(INSERT, [(1,)])])
+
+    await table.close()
+
+
+@mutant(SQLITE, "and self._read_only and not self._is_current()", "and False")
+async def test_a_reader_follows_when_the_file_was_replaced(table: SqliteDatabase, tmp_path: Path) -> None:
+    reader = SqliteDatabase(tmp_path / "t.db", read_only=True)
+    assert await reader.fetch("SELECT n FROM t") == []
+    await table.close()
+    (tmp_path / "t.db").unlink()
+    with pytest.raises(StoreUnavailable):
+        await reader.fetch("SELECT n FROM t")
+
+    new = SqliteDatabase(tmp_path / "t.db")
+    await new.write([Statement("CREATE TABLE t (n INTEGER PRIMARY KEY)", [()]), Statement(INSERT, [(1,)])])
+
+    assert await reader.fetch("SELECT n FROM t") == [(1,)]
+    await reader.close()
+    await new.close()
+
+
 async def test_a_long_read_is_ended(table: SqliteDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "READ_SECONDS", 0.05)
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"

@@ -108,6 +108,8 @@ class SqliteDatabase:
             with _translated_errors(self._path), _transaction(self._connection()) as connection:
                 for sql, values in statements:
                     connection.executemany(numbered(sql), values)
+            if not self._is_current():
+                raise StoreUnavailable(f"{self._path} was deleted or replaced: start the result store again")
         except Exception as error:  # the caller raises it
             return error
         return None
@@ -126,12 +128,28 @@ class SqliteDatabase:
             connection.execute("INSERT INTO schema_version VALUES (?)", (known,))
 
     def _connection(self) -> sqlite3.Connection:
-        """The connection of this thread."""
+        """The connection of this thread. A reader follows when the file was replaced; a new one needs migrations."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if found is not None and self._read_only and not self._is_current():
+            self._connections.remove(found)
+            found.close()
+            found = self._local.connection = None
         if found is None:
             found = self._local.connection = self._connect()
+            self._local.file = self._file()
             self._connections.append(found)
         return found
+
+    def _is_current(self) -> bool:
+        """Whether this thread's file is the one at the path. What is written to a deleted one is lost."""
+        return self._local.file is not None and self._local.file == self._file()
+
+    def _file(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
