@@ -33,7 +33,7 @@ class TryAgain:
 def before_a_try(message: InvocationMessage, attempt: int, now: datetime) -> Ending | None:
     """The end of a run that must not be tried (again); None if it must."""
     if attempt > message.retry.maxAttempts:
-        error = f"{_times(message.retry.maxAttempts)} a worker was lost or stopped while it had the invocation"
+        error = f"{_times(message.retry.maxAttempts)} the invocation was tried; the worker of the last try was lost or stopped"
         return Ending("dead_lettered", "worker_lost", error, attempts=attempt - 1)
     if now >= message.deadline:
         return expired(attempt - 1, "")
