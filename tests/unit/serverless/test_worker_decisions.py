@@ -49,7 +49,8 @@ def test_an_invocation_is_not_tried_too_often_or_too_late(seconds: float, attemp
 def test_a_lost_worker_is_blamed_for_the_last_try_alone() -> None:
     found = before_a_try(message(), 4, NOW)
     words = "3 times the invocation was tried; the worker of the last try was lost or stopped"
-    assert found is not None and found.error == words
+    assert found is not None
+    assert found.error == words
 
 
 @mutant("serverless/worker/decisions.py", "if not outcome.retryable:", "if False:")

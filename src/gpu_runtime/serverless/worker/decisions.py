@@ -33,7 +33,8 @@ class TryAgain:
 def before_a_try(message: InvocationMessage, attempt: int, now: datetime) -> Ending | None:
     """The end of a run that must not be tried (again); None if it must."""
     if attempt > message.retry.maxAttempts:
-        error = f"{_times(message.retry.maxAttempts)} the invocation was tried; the worker of the last try was lost or stopped"
+        tried = f"{_times(message.retry.maxAttempts)} the invocation was tried"
+        error = f"{tried}; the worker of the last try was lost or stopped"
         return Ending("dead_lettered", "worker_lost", error, attempts=attempt - 1)
     if now >= message.deadline:
         return expired(attempt - 1, "")
