@@ -65,17 +65,7 @@ async def test_a_write_with_a_refused_part_leaves_nothing(table: SqliteDatabase)
     await table.close()
 
 
-@mutant(SQLITE, "if not self._is_current():", "if False:")
-async def test_a_write_to_a_file_that_somebody_deleted_is_not_stored(table: SqliteDatabase, tmp_path: Path) -> None:
-    (tmp_path / "t.db").unlink()
-
-    with pytest.raises(StoreUnavailable, match="was deleted or replaced"):
-        await table.write([Statement(INSERT, [(1,)])])
-
-    await table.close()
-
-
-@mutant(SQLITE, "and self._read_only and not self._is_current()", "and False")
+@mutant(SQLITE, "if self._is_current():", "if True:")
 async def test_a_reader_follows_when_the_file_was_replaced(table: SqliteDatabase, tmp_path: Path) -> None:
     reader = SqliteDatabase(tmp_path / "t.db", read_only=True)
     assert await reader.fetch("SELECT n FROM t") == []
@@ -90,6 +80,17 @@ async def test_a_reader_follows_when_the_file_was_replaced(table: SqliteDatabase
     assert await reader.fetch("SELECT n FROM t") == [(1,)]
     await reader.close()
     await new.close()
+
+
+@mutant(SQLITE, "if self._migrations:", "if False:")
+async def test_a_store_goes_on_in_a_new_file_when_somebody_deleted_its_own(database: ResultDatabase) -> None:
+    async with database.store() as store:
+        batch = Batch(acceptances=[an_acceptance(a_run())])
+        await store.save(batch)
+        for file in path_of(database).parent.glob(f"{path_of(database).name}*"):
+            file.unlink()
+        await store.save(batch)
+        assert await is_stored(database)
 
 
 async def test_a_long_read_is_ended(table: SqliteDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -48,6 +48,7 @@ class SqliteDatabase:
         self._connections: list[sqlite3.Connection] = []
         self._waiting: list[tuple[Sequence[Statement], asyncio.Future[None]]] = []
         self._waiting_lock = threading.Lock()
+        self._migrations: Sequence[Migration] = ()
         self._closed = False
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
@@ -71,6 +72,7 @@ class SqliteDatabase:
             raise StoreUnavailable(f"{self._path}: no answer in {WRITE_SECONDS:g} s") from None
 
     async def migrate(self, migrations: Sequence[Migration]) -> None:
+        self._migrations = migrations
         await self._call(self._writer, lambda: self._migrate(migrations))
 
     async def close(self) -> None:
@@ -108,37 +110,34 @@ class SqliteDatabase:
             with _translated_errors(self._path), _transaction(self._connection()) as connection:
                 for sql, values in statements:
                     connection.executemany(numbered(sql), values)
-            if not self._is_current():
-                raise StoreUnavailable(f"{self._path} was deleted or replaced: start the result store again")
         except Exception as error:  # the caller raises it
             return error
         return None
 
     def _migrate(self, migrations: Sequence[Migration]) -> None:
-        with _translated_errors(self._path), _transaction(self._connection()) as connection:
-            connection.execute(CREATE_VERSION_TABLE)
-            row = connection.execute(READ_VERSION).fetchone()
-            found, known = row[0] if row else 0, migrations[-1].version
-            if found > known:
-                raise IncompatibleSchema(newer(found, known))
-            for migration in missing(found, migrations):
-                for statement in migration.statements:
-                    connection.execute(statement.format(**TYPES))
-            connection.execute("DELETE FROM schema_version")
-            connection.execute("INSERT INTO schema_version VALUES (?)", (known,))
+        with _translated_errors(self._path):
+            _bring_forward(self._connection(), migrations)
 
     def _connection(self) -> sqlite3.Connection:
-        """The connection of this thread. A reader follows when the file was replaced; a new one needs migrations."""
+        """The connection of this thread, to the file that is at the path now."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if found is not None and self._read_only and not self._is_current():
-            self._connections.remove(found)
-            found.close()
-            found = self._local.connection = None
         if found is None:
-            found = self._local.connection = self._connect()
-            self._local.file = self._file()
-            self._connections.append(found)
-        return found
+            return self._open()
+        if self._is_current():
+            return found
+        if self._migrations:  # the process that writes; first, so that a failure is tried again
+            with closing(self._connect()) as connection:
+                _bring_forward(connection, self._migrations)
+        self._connections.remove(found)
+        found.close()
+        self._local.connection = None
+        return self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        opened = self._local.connection = self._connect()
+        self._local.file = self._file()
+        self._connections.append(opened)
+        return opened
 
     def _is_current(self) -> bool:
         """Whether this thread's file is the one at the path. What is written to a deleted one is lost."""
@@ -171,6 +170,22 @@ class SqliteDatabase:
             threads.shutdown()
         for connection in self._connections:
             connection.close()
+
+
+def _bring_forward(opened: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
+    with _transaction(opened) as connection:
+        connection.execute(CREATE_VERSION_TABLE)
+        row = connection.execute(READ_VERSION).fetchone()
+        found, known = row[0] if row else 0, migrations[-1].version
+        if found == known:
+            return
+        if found > known:
+            raise IncompatibleSchema(newer(found, known))
+        for migration in missing(found, migrations):
+            for statement in migration.statements:
+                connection.execute(statement.format(**TYPES))
+        connection.execute("DELETE FROM schema_version")
+        connection.execute("INSERT INTO schema_version VALUES (?)", (known,))
 
 
 @lru_cache(maxsize=256)
