@@ -198,8 +198,8 @@ class ServiceKeeper:
                 inner_reader, inner_writer = await asyncio.open_connection(back.address, back.port)
                 await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
                 inner_writer.close()
-        except OSError:
-            pass  # the client sees its connection closed, as it would at the pod
+        except (OSError, asyncio.CancelledError):
+            pass  # the client sees its connection closed, as it would at the pod; asyncio reports a cancelled handler
         finally:
             self._connections.discard(task)
             writer.close()
