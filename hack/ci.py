@@ -41,7 +41,7 @@ STAGES: dict[str, list[Step]] = {
     # Before the tiers that use them: a test's time limit does not allow for the building of Kubernetes.
     "build": [Step("build kubernetes", [*HACK, "-m", "realkube", "build"], minutes=40)],
     "local": [
-        Step("local tests", pytest("tests/local"), minutes=40),
+        Step("local tests", pytest("tests/local"), minutes=50),
         # The controller runtime's own suite, faults and all, with our server in place of the real one.
         Step("runtime on ours", pytest("--server=embedded", "tests/kube/runtime"), minutes=20),
     ],
