@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 
 import pytest
@@ -146,9 +147,12 @@ async def test_a_cancel_whose_answer_was_lost_has_cancelled(world: World) -> Non
 async def test_a_broker_that_restarts_loses_nothing_that_was_accepted(world: World, api: Api) -> None:
     function = await known_function(world, api)
     accepted: list[str] = []
+    all_restarts = asyncio.Event()
 
     async def client(name: str) -> None:
-        for number in range(10):
+        for number in itertools.count():
+            if all_restarts.is_set():
+                return
             invocation_id = f"{name}-{number}"
 
             async def sent(invocation_id: str = invocation_id) -> bool:
@@ -163,9 +167,12 @@ async def test_a_broker_that_restarts_loses_nothing_that_was_accepted(world: Wor
             await eventually(lambda before=before: len(accepted) > before)  # type: ignore[misc]
             world.nats.kill()
             world.nats.start()
+        before = len(accepted)
+        await eventually(lambda: len(accepted) > before)
+        all_restarts.set()
 
     await asyncio.gather(restarts(), *(client(f"c{number}") for number in range(8)))
     await world.broker.connected()
     kept = {subject.split(".")[3] for subject in await world.stored(function)}
     assert kept == set(accepted)
-    assert len(accepted) == 80
+    assert len(accepted) >= 4
